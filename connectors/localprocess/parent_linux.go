@@ -1,0 +1,6 @@
+package localprocess
+
+import "syscall"
+
+// endWithParent asks for the end of the server when the thread that started it ends.
+func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

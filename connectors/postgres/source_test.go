@@ -1,0 +1,28 @@
+package postgres
+
+import (
+	"testing"
+)
+
+func TestSnapshotThenStream(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.item", `CREATE TABLE item (id int PRIMARY KEY, name text, price numeric(10,2))`,
+		`INSERT INTO item VALUES (1, 'one', 1.10), (2, E'tab\tnew\nline\\', NULL)`)
+	h.open()
+	h.catchUp()
+	h.exec(`INSERT INTO item VALUES (3, 'three', 3)`, `UPDATE item SET price = 2 WHERE id = 2`, `UPDATE item SET id = 30 WHERE id = 3`,
+		`DELETE FROM item WHERE id = 1`, `TRUNCATE item`)
+	h.untilCount(7)
+	want := "r public.item -> [1 one 1.10] | r public.item -> [2 tab\tnew\nline\\ null] | c public.item -> [3 three 3.00] | " +
+		"u public.item -> [2 tab\tnew\nline\\ 2.00] | u public.item [3 ~ ~] -> [30 three 3.00] | d public.item [1 ~ ~] | t public.item"
+	if got := h.texts(); got != want {
+		t.Errorf("changes:\n%s\nwant:\n%s", got, want)
+	}
+	if c := h.changes[2]; c.Table != h.changes[0].Table {
+		t.Error("one version of a table has two pointers")
+	}
+	h.close()
+	h.exec(`INSERT INTO item VALUES (7, 'seven', 7)`)
+	h.open()
+	h.untilCount(8)
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/trunkline/trunkline/connectors"
+)
+
+// load writes to a table from another connection until the test stops it.
+func (h *harness) load(statements func(i int) []string) (stop func()) {
+	conn, err := pgx.Connect(context.Background(), h.dsn)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		defer conn.Close(context.Background())
+		pace := time.NewTicker(3 * time.Millisecond)
+		defer pace.Stop()
+		for i := 0; ctx.Err() == nil; i++ {
+			<-pace.C
+			if _, err := conn.Exec(context.Background(), "BEGIN; "+strings.Join(statements(i), ";")+"; COMMIT"); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Error(err)
+		}
+	}
+}
+
+// changesOf counts the changes of a table by operation.
+func (h *harness) changesOf(table string, op connectors.Op) int {
+	n := 0
+	for _, c := range h.changes {
+		if c.Table.FullName() == table && c.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+func addedTables() []string {
+	return []string{`CREATE TABLE old (id int PRIMARY KEY, v text)`, `INSERT INTO old SELECT i, 'v' FROM generate_series(1, 10) i`,
+		`CREATE TABLE added (id int PRIMARY KEY, n int, big text)`, `ALTER TABLE added ALTER big SET STORAGE EXTERNAL`,
+		`INSERT INTO added SELECT i, 0, repeat(i::text, 1000) FROM generate_series(1, 3000) i`}
+}
+
+func addedLoad(i int) []string {
+	return []string{
+		fmt.Sprintf(`UPDATE added SET n = %d WHERE id %% 100 = %d`, i, i%100),
+		fmt.Sprintf(`INSERT INTO added VALUES (%d, 1, repeat('n', 3000))`, 10000+i),
+		fmt.Sprintf(`DELETE FROM added WHERE id = %d`, i+1),
+		fmt.Sprintf(`INSERT INTO old VALUES (%d, 'w')`, 100+i),
+	}
+}
+
+func TestTableAddedToTheConfigurationIsReadWhileOthersGoOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.old", addedTables()...)
+	h.open()
+	h.catchUp()
+	h.config.Tables = append(h.config.Tables, connectors.TableSpec{Name: "public.added"})
+	stop := h.load(addedLoad)
+	h.open()
+	h.until("rows of the new table", func() bool { return h.changesOf("public.added", connectors.Snapshot) >= 1000 })
+	h.until("changes of the new table", func() bool { return h.changesOf("public.added", connectors.Update) > 100 })
+	stop()
+	h.catchUp()
+	h.wantTable("public.added", "id, n, big", "id")
+	h.wantTable("public.old", "id, v", "id")
+	if n := h.changesOf("public.old", connectors.Snapshot); n != 10 {
+		t.Errorf("%d snapshot rows of the old table, want 10", n)
+	}
+}
+
+func TestTableThatAppearsIsRead(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.*", `CREATE TABLE old (id int PRIMARY KEY, v text)`)
+	h.config.Rescan = 50 * time.Millisecond
+	h.open()
+	h.catchUp()
+	other, err := pgx.Connect(context.Background(), h.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	// A transaction that is open while the table is published, and has written to it before.
+	h.exec(`CREATE TABLE late (id int PRIMARY KEY, v text)`)
+	if _, err := other.Exec(t.Context(), "BEGIN; INSERT INTO late VALUES (1, 'early')"); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the table's publication", func() bool {
+		return h.query(`SELECT count(*)::text FROM pg_publication_tables WHERE tablename = 'late'`) == "1"
+	})
+	if _, err := other.Exec(t.Context(), "INSERT INTO late VALUES (2, 'late'); COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	h.exec(`INSERT INTO late VALUES (3, 'after')`)
+	h.until("the rows", func() bool { return len(model(t, h.changes)["public.late"]) == 3 })
+	h.exec(`CREATE TABLE bad (a int)`, `INSERT INTO late VALUES (4, 'more')`)
+	h.until("the refusal", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.ContainsFunc(h.reports, func(r connectors.Report) bool {
+			return r.Table == "public.bad" && r.Phase == connectors.PhaseFailed && strings.Contains(r.Reason, "REPLICA IDENTITY FULL")
+		})
+	})
+	h.exec(`INSERT INTO bad VALUES (1)`, `UPDATE bad SET a = 2`)
+	h.catchUp()
+	h.wantTable("public.late", "id, v", "id")
+}
+
+func TestResyncReadsATableAnew(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.old public.added", addedTables()...)
+	h.open()
+	h.catchUp()
+	stop := h.load(addedLoad)
+	if err := h.source.(connectors.Resyncer).Resync(t.Context(), "public.added"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.source.(connectors.Resyncer).Resync(t.Context(), "public.nope"); err == nil {
+		t.Error("an unknown table was accepted")
+	}
+	h.until("rows of the second reading", func() bool { return h.changesOf("public.added", connectors.Snapshot) >= 5000 })
+	h.until("changes after it", func() bool {
+		last := h.changes[len(h.changes)-1]
+		return last.Op != connectors.Snapshot && last.Table.FullName() == "public.added"
+	})
+	stop()
+	h.catchUp()
+	h.wantTable("public.added", "id, n, big", "id")
+	h.wantTable("public.old", "id, v", "id")
+}
+
+func TestSyncStartsAgainAfterACrash(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.old", addedTables()...)
+	h.open()
+	h.catchUp()
+	h.config.Tables = append(h.config.Tables, connectors.TableSpec{Name: "public.added"})
+	h.env.Limits.BatchRows = 200
+	stop := h.load(addedLoad)
+	for round := range 3 {
+		h.open()
+		h.until("some rows of the new table", func() bool { return h.changesOf("public.added", connectors.Snapshot) > round*500 })
+	}
+	h.open()
+	h.until("changes of the new table", func() bool { return h.changesOf("public.added", connectors.Update) > 100 })
+	stop()
+	h.catchUp()
+	h.wantTable("public.added", "id, n, big", "id")
+}
+
+func TestVisibilityOfWrappedTransactionIds(t *testing.T) {
+	t.Parallel()
+	v, err := parseVisibility("4294967290:4294967300:4294967295,4294967297")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for xid, want := range map[uint32]bool{4294967280: true, 4294967290: true, 4294967295: false, 0: true, 1: false, 3: true, 4: false, 5: false} {
+		if got := v.sees(xid); got != want {
+			t.Errorf("transaction %d seen: %v, want %v", xid, got, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+"""Confluent's own deserializers on topics in Avro and in Protobuf, with the schema registry that is built in."""
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from confluent_kafka import Consumer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+BOOTSTRAP = os.environ.get("BOOTSTRAP", "127.0.0.1:9092")
+REGISTRY = os.environ.get("REGISTRY", "http://127.0.0.1:8080/registry")
+registry = SchemaRegistryClient({"url": REGISTRY})
+
+
+def read(topic, n):
+    """Reads the first n records of a topic."""
+    consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "schemas-" + topic, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe([topic])
+    got, end = [], time.time() + 60
+    while len(got) < n and time.time() < end:
+        for m in consumer.consume(100, 0.5):
+            if m.error():
+                raise RuntimeError(m.error())
+            got.append(m)
+    consumer.close()
+    assert len(got) == n, f"{topic}: {len(got)} records"
+    return got
+
+
+def message(subject, name):
+    """Makes the class of a message out of the .proto file in the registry, as anyone would."""
+    schema = registry.get_latest_version(subject).schema
+    assert schema.schema_type == "PROTOBUF", schema.schema_type
+    folder = tempfile.mkdtemp()
+    module = name.lower() + "_of_orders"
+    with open(os.path.join(folder, module + ".proto"), "w") as f:
+        f.write(schema.schema_str)
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I" + folder, "--python_out=" + folder, module + ".proto"], check=True)
+    sys.path.insert(0, folder)
+    return getattr(importlib.import_module(module + "_pb2"), name)
+
+
+# Avro: the deserializer asks the registry for the schema that each record names.
+avro = AvroDeserializer(registry)
+rows = {}
+for m in read("avro.main.orders", 5):
+    key = avro(m.key(), SerializationContext(m.topic(), MessageField.KEY))
+    change = avro(m.value(), SerializationContext(m.topic(), MessageField.VALUE))
+    assert change["op"] == "r" and change["source"]["name"] == "avro" and change["before"] is None, change
+    assert key == {"id": change["after"]["id"]}, (key, change)
+    rows[key["id"]] = change["after"]
+assert rows[1]["item"] == "lamp" and rows[1]["cents"] == 4950, rows[1]
+assert rows[4]["item"] == 'rug "Kiruna"', rows[4]
+print("avro: ok")
+
+# Protobuf: with a class that protoc made.
+key_of = ProtobufDeserializer(message("proto.main.orders-key", "Key"), {"use.deprecated.format": False})
+value_of = ProtobufDeserializer(message("proto.main.orders-value", "Envelope"), {"use.deprecated.format": False})
+seen = {}
+for m in read("proto.main.orders", 5):
+    key = key_of(m.key(), SerializationContext(m.topic(), MessageField.KEY))
+    change = value_of(m.value(), SerializationContext(m.topic(), MessageField.VALUE))
+    assert change.op == "r" and change.source.name == "proto" and not change.HasField("before"), change
+    assert key.id == change.after.id
+    seen[key.id] = change.after
+assert seen[1].item == "lamp" and seen[1].cents == 4950, seen[1]
+assert {i: r.item for i, r in seen.items()} == {i: r["item"] for i, r in rows.items()}
+print("protobuf: ok")
+
+# The registry answers what Confluent's client asks besides.
+subjects = registry.get_subjects()
+assert {"avro.main.orders-key", "avro.main.orders-value", "proto.main.orders-value"} <= set(subjects), subjects
+latest = registry.get_latest_version("avro.main.orders-value")
+assert registry.get_versions("avro.main.orders-value") == [1] and latest.version == 1
+assert registry.lookup_schema("avro.main.orders-value", latest.schema).schema_id == latest.schema_id
+assert registry.test_compatibility("avro.main.orders-value", latest.schema)
+assert registry.register_schema("mine", latest.schema) == latest.schema_id
+assert registry.set_compatibility("mine", level="FULL") == {"compatibility": "FULL"}
+assert registry.get_compatibility("mine") == "FULL"
+assert registry.delete_subject("mine") == [1]
+print("registry: ok")
