@@ -41,6 +41,7 @@ func (w *world) again(t *testing.T, o Options) {
 	}
 	w.Pipeline, w.ended = next, make(chan error, 1)
 	w.run(t)
+	eventually(t, func() string { return "the pipeline does not run" }, func() bool { return w.Running() || len(w.ended) > 0 })
 }
 
 func (w *world) count(store, table string) int { return w.space.Store(store).Count(table) }

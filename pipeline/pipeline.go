@@ -116,9 +116,6 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	if _, err := p.pauses.CatchUp(ctx); err != nil {
 		return err
 	}
-	now := time.Now()
-	p.started.Store(&now)
-	p.running.Store(true)
 	defer p.running.Store(false)
 	var work, sampling sync.WaitGroup
 	sampleCtx, stopSampling := context.WithCancel(context.WithoutCancel(ctx))
@@ -127,12 +124,11 @@ func (p *Pipeline) Run(ctx context.Context) error {
 		stopSampling()
 		sampling.Wait()
 	}()
-	leave, err := p.shareSources(ctx)
+	leave, err := p.start(ctx, &work)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	p.begin(ctx, &work)
 	ended := make(chan struct{})
 	go func() {
 		work.Wait()
@@ -153,10 +149,23 @@ func (p *Pipeline) closeReaders(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// begin lets all members begin, and later ones that a new configuration brings.
-func (p *Pipeline) begin(ctx context.Context, work *sync.WaitGroup) {
+// start makes p one that runs. A new configuration that comes meanwhile waits until it does. The function that it
+// returns gives the sources up to other processes.
+func (p *Pipeline) start(ctx context.Context, work *sync.WaitGroup) (leave func(), err error) {
 	p.reload.Lock()
 	defer p.reload.Unlock()
+	now := time.Now()
+	p.started.Store(&now)
+	p.running.Store(true)
+	if leave, err = p.shareSources(ctx); err != nil {
+		return nil, err
+	}
+	p.begin(ctx, work)
+	return leave, nil
+}
+
+// begin lets all members begin, and later ones that a new configuration brings. It is called with p.reload held.
+func (p *Pipeline) begin(ctx context.Context, work *sync.WaitGroup) {
 	var reading sync.WaitGroup
 	hire := func(m *member, done func()) {
 		p.keepPaused(m)
