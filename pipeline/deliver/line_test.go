@@ -67,7 +67,12 @@ type line struct {
 
 func newLine(t testing.TB) *line {
 	t.Helper()
-	l, err := disk.Open(t.TempDir(), disk.Options{})
+	return newLineWith(t, disk.Options{})
+}
+
+func newLineWith(t testing.TB, o disk.Options) *line {
+	t.Helper()
+	l, err := disk.Open(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,29 +166,41 @@ func (s *line) records(name string) []log.Record {
 		s.t.Fatal(err)
 	}
 	var out []log.Record
-	for i, p := range topic.Partitions {
-		tp := log.TopicPartition{Topic: name, Partition: int32(i)}
-		c, err := s.log.Consumer(s.t.Context(), log.ConsumerOptions{Partitions: []log.TopicPartition{tp}})
+	for i := range topic.Partitions {
+		out = append(out, s.recordsOf(log.TopicPartition{Topic: name, Partition: int32(i)})...)
+	}
+	return out
+}
+
+// recordsOf reads what committed readers see of a partition.
+func (s *line) recordsOf(tp log.TopicPartition) []log.Record {
+	s.t.Helper()
+	topic, err := s.log.Topic(s.t.Context(), tp.Topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := s.log.Consumer(s.t.Context(), log.ConsumerOptions{Partitions: []log.TopicPartition{tp}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out []log.Record
+	p := topic.Partitions[tp.Partition]
+	for next := p.LogStart; next < p.LastStable; {
+		f, err := c.Poll(s.t.Context(), 0)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		for next := p.LogStart; next < p.LastStable; {
-			f, err := c.Poll(s.t.Context(), 0)
-			if err != nil {
-				s.t.Fatal(err)
+		for _, r := range f.Records {
+			r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+			for j := range r.Headers {
+				r.Headers[j].Value = bytes.Clone(r.Headers[j].Value)
 			}
-			for _, r := range f.Records {
-				r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
-				for j := range r.Headers {
-					r.Headers[j].Value = bytes.Clone(r.Headers[j].Value)
-				}
-				out = append(out, r)
-			}
-			next = f.Next
+			out = append(out, r)
 		}
-		if err := c.Close(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		next = f.Next
+	}
+	if err := c.Close(s.t.Context()); err != nil {
+		s.t.Fatal(err)
 	}
 	return out
 }

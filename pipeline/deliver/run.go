@@ -50,15 +50,15 @@ type run struct {
 // partition is what the attempt knows of one that is assigned to it.
 type partition struct {
 	log.TopicPartition
-	stream  string
-	next    int64             // everything below is dealt with
-	release time.Time         // when a batch that waits for more is taken as it is; zero: none waits
-	ripe    bool              // that time has come: its partition is polled again
-	rows    string            // the name of the stream in the file of rows
-	cover   *cover            // rows that updates may need; nil: none did so far
-	past    *past             // that it is read again for; nil: it is not
-	fits    *connectors.Table // the version of the last change, where it is the one that the sink has
-	meter   *partitionMeter
+	stream    string
+	next      int64             // everything below is dealt with
+	gathering gathering         // the batch that waits for more
+	due       int64             // records below have waited: they are dealt with as they come
+	rows      string            // the name of the stream in the file of rows
+	cover     *cover            // rows that updates may need; nil: none did so far
+	past      *past             // that it is read again for; nil: it is not
+	fits      *connectors.Table // the version of the last change, where it is the one that the sink has
+	meter     *partitionMeter
 }
 
 func newRun(d *Deliver, sink connectors.Sink) *run {
@@ -199,7 +199,9 @@ func (r *run) loop(ctx, hard context.Context) error {
 
 func (r *run) pump(ctx, hard context.Context) error {
 	for {
-		r.resumeWaiting()
+		if err := r.ripenWaiting(); err != nil {
+			return err
+		}
 		if len(r.unsaved) > 0 && time.Since(r.saved) >= saveEvery {
 			if err := r.save(hard); err != nil {
 				return err
@@ -255,9 +257,9 @@ func (r *run) pollContext(ctx context.Context) (context.Context, context.CancelF
 	if len(r.unsaved) > 0 {
 		sooner(r.saved.Add(saveEvery))
 	}
-	for tp, p := range r.partitions {
-		if !p.release.IsZero() && !p.ripe && !r.held(tp) {
-			sooner(p.release)
+	for _, p := range r.partitions {
+		if p.gathering.open() {
+			sooner(p.gathering.until)
 		}
 	}
 	for _, b := range r.barriers {
@@ -285,14 +287,24 @@ func (r *run) pollContext(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// pollFailed decides about an error of Poll. A gap is never jumped over in silence.
+// pollFailed decides about an error of Poll. A gap is never jumped over in silence. What was gathered before it is dealt
+// with first, and the error met again.
 func (r *run) pollFailed(ctx context.Context, err error) error {
 	var gone *log.OutOfRangeError
 	var damaged *log.CorruptError
+	var at log.TopicPartition
+	if errors.As(err, &gone) {
+		at = gone.TopicPartition
+	} else if errors.As(err, &damaged) {
+		at = damaged.TopicPartition
+	}
+	if p := r.partitions[at]; p != nil && p.gathering.open() {
+		return r.ripen(p)
+	}
 	switch {
-	case errors.As(err, &gone):
+	case gone != nil:
 		return r.gap(ctx, gone)
-	case errors.As(err, &damaged):
+	case damaged != nil:
 		return fmt.Errorf("read log: %w: %w: the records behind it can be read after trunkline groups reset %s --to %d --topic %s",
 			err, connectors.ErrFatal, r.o.Group, damaged.Last+1, damaged.Topic)
 	}
@@ -333,10 +345,9 @@ func (r *run) fetched(hard context.Context, f log.Fetch) error {
 	if r.paused(p.Topic) {
 		return r.park(p, f)
 	}
-	if r.waits(p, f) {
-		return r.postpone(p, f)
+	if waits, err := r.gather(p, f); waits || err != nil {
+		return err
 	}
-	p.release, p.ripe = time.Time{}, false
 	return r.deal(hard, p, f)
 }
 
@@ -348,45 +359,9 @@ func (r *run) park(p *partition, f log.Fetch) error {
 	if err := r.consumer.Seek(p.TopicPartition, p.next); err != nil {
 		return fmt.Errorf("seek %s: %w", p.stream, err)
 	}
-	p.release, p.ripe = time.Time{}, false
+	p.gathering = gathering{}
 	r.consumer.Pause(p.TopicPartition)
 	return nil
-}
-
-// waits reports whether a batch that is not full should wait for more records.
-func (r *run) waits(p *partition, f log.Fetch) bool {
-	if r.o.Batch.Wait == 0 || len(f.Records) == 0 || len(f.Records) >= r.o.Batch.Rows || f.Next < f.HighWatermark {
-		return false
-	}
-	now := time.Now()
-	if p.release.IsZero() {
-		p.release = now.Add(r.o.Batch.Wait)
-	}
-	return !p.ripe && now.Before(p.release)
-}
-
-// postpone puts the fetch back and keeps its partition out of polls for a while.
-func (r *run) postpone(p *partition, f log.Fetch) error {
-	if err := r.consumer.Seek(p.TopicPartition, f.Records[0].Offset); err != nil {
-		return fmt.Errorf("seek %s: %w", p.stream, err)
-	}
-	r.consumer.Pause(p.TopicPartition)
-	return nil
-}
-
-// resumeWaiting lets batches that waited long enough be polled again.
-func (r *run) resumeWaiting() {
-	if r.o.Batch.Wait == 0 {
-		return
-	}
-	now := time.Now()
-	for tp, p := range r.partitions {
-		if !p.release.IsZero() && !now.Before(p.release) && !r.held(tp) {
-			r.consumer.Resume(tp)
-			// It stays set: the next fetch of this partition is taken as it is.
-			p.ripe = true
-		}
-	}
 }
 
 // advance notes that everything below next is dealt with, and commits it at once unless the sink keeps positions itself.

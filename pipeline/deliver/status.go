@@ -105,7 +105,7 @@ func (p *partitionMeter) seen(f log.Fetch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end = max(p.end, f.HighWatermark)
-	if len(f.Records) > 0 {
+	if len(f.Records) > 0 && (p.oldest == 0 || f.Records[0].Timestamp < p.oldest) {
 		p.oldest = f.Records[0].Timestamp
 	}
 }

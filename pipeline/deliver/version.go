@@ -247,9 +247,9 @@ func (r *run) follow(hard context.Context, b *barrier) error {
 			p.fits = nil
 		}
 	}
-	for i := range b.met {
+	for i, at := range b.met {
 		if p := r.partitions[log.TopicPartition{Topic: b.topic, Partition: i}]; p != nil {
-			p.release, p.ripe = time.Now(), true // it has waited for its batch before
+			p.due = at.next // it has waited for its batch before
 		}
 	}
 	r.release(b)
