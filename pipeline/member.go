@@ -31,7 +31,7 @@ type member struct {
 	attempt func(ctx context.Context) error // one attempt; nil at its end or when ctx ended
 	moved   func() int64                    // grows whenever something became durable; called with no lock held
 	once    bool
-	backoff Backoff
+	backoff connectors.Backoff
 	hide    func(string) string
 	logger  *slog.Logger
 	remedy  func(error) string        // what a person can do about a gap or a failure
@@ -197,7 +197,7 @@ func (m *member) settle(err error, interrupted, moved bool) {
 func (m *member) awaitRoom() {
 	m.failures++
 	m.full++
-	m.retryAt = time.Now().Add(min(m.backoff.delay(m.full), fullWait))
+	m.retryAt = time.Now().Add(min(m.backoff.Delay(m.full), fullWait))
 	m.set(Paused, "waits for room: "+m.lastErr)
 	if m.full == 1 {
 		m.logger.Warn("paused until the log has room", "error", m.lastErr)
@@ -210,7 +210,7 @@ func (m *member) retry(err error) {
 		m.halt(Failed, fmt.Errorf("%d attempts without progress: %w", m.failures, err))
 		return
 	}
-	wait := m.backoff.delay(m.failures)
+	wait := m.backoff.Delay(m.failures)
 	m.retryAt = time.Now().Add(wait)
 	m.set(Retrying, m.words(err))
 	m.logger.Warn("retrying", "error", m.lastErr, "attempt", m.failures, "wait", wait.Round(time.Millisecond).String())

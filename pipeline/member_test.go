@@ -11,18 +11,6 @@ import (
 	"github.com/trunkline/trunkline/log"
 )
 
-func TestBackoffDoublesUpToItsLimit(t *testing.T) {
-	t.Parallel()
-	b := Backoff{}.withDefaults()
-	for errors, full := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 7: 30 * time.Second, 1000: 30 * time.Second} {
-		for range 100 {
-			if d := b.delay(errors); d < full/2 || d > full {
-				t.Fatalf("delay(%d) = %v, want between %v and %v", errors, d, full/2, full)
-			}
-		}
-	}
-}
-
 func TestMeterGivesTheRateOfTheLastSeconds(t *testing.T) {
 	t.Parallel()
 	var m meter
@@ -69,7 +57,7 @@ func TestVerdictOnTheEndOfAnAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &member{
-				state: Running, backoff: Backoff{}.withDefaults(), hide: strings.Clone, logger: slog.New(slog.DiscardHandler),
+				state: Running, backoff: connectors.Backoff{}.WithDefaults(), hide: strings.Clone, logger: slog.New(slog.DiscardHandler),
 				remedy: func(error) string { return "do this" },
 			}
 			m.settle(c.err, c.interrupted, false)

@@ -35,13 +35,13 @@ var (
 
 // Options says how a pipeline runs. The zero value of a field takes the default in its comment.
 type Options struct {
-	Logger       *slog.Logger  // silent
-	Only         []string      // names of sources and sinks to run; none: all
-	Once         bool          // read every source to its present end, let the sinks catch up, and end
-	Backoff      Backoff       // between attempts
-	DrainTimeout time.Duration // how long Run waits for what it stopped; 30 s
-	Version      string        // of the program, for the source block of records
-	SpillDir     string        // where connectors may keep files while they run; a folder beside the log
+	Logger       *slog.Logger       // silent
+	Only         []string           // names of sources and sinks to run; none: all
+	Once         bool               // read every source to its present end, let the sinks catch up, and end
+	Backoff      connectors.Backoff // between attempts
+	DrainTimeout time.Duration      // how long Run waits for what it stopped; 30 s
+	Version      string             // of the program, for the source block of records
+	SpillDir     string             // where connectors may keep files while they run; a folder beside the log
 }
 
 // Pipeline is the sources and sinks of one configuration. All methods may be called at the same time.
@@ -73,7 +73,7 @@ func New(c config.Config, journal log.Log, o Options) (*Pipeline, error) {
 	if o.SpillDir == "" {
 		o.SpillDir = filepath.Join(filepath.Dir(filepath.Clean(c.Log.Dir)), "spill")
 	}
-	o.Backoff = o.Backoff.withDefaults()
+	o.Backoff = o.Backoff.WithDefaults()
 	p := &Pipeline{journal: journal, o: o, schemas: codec.NewSchemas(journal), registry: registry.New(journal), pauses: pause.New(journal), drained: make(chan struct{})}
 	r, err := p.newRoster(c, &roster{})
 	if err != nil {

@@ -85,8 +85,8 @@ func prepare(t *testing.T, text string, o Options) *world {
 		}
 	})
 	w.journal = journal
-	if o.Backoff == (Backoff{}) {
-		o.Backoff = Backoff{First: time.Millisecond, Limit: 5 * time.Millisecond}
+	if o.Backoff == (connectors.Backoff{}) {
+		o.Backoff = connectors.Backoff{First: time.Millisecond, Limit: 5 * time.Millisecond}
 	}
 	if w.Pipeline, err = New(c, journal, o); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestErrorsAreRetriedUntilTheyEnd(t *testing.T) {
 
 func TestRetryingNamesTheReasonWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	w := prepare(t, strings.Replace(oneLine, "{type: memory}", `{type: memory, feed: "${SHOP_PW}"}`, 1), Options{Backoff: Backoff{First: time.Hour, Limit: time.Hour}})
+	w := prepare(t, strings.Replace(oneLine, "{type: memory}", `{type: memory, feed: "${SHOP_PW}"}`, 1), Options{Backoff: connectors.Backoff{First: time.Hour, Limit: time.Hour}})
 	w.space.Feed("s3cret-pass").FailOpen(errors.New("login postgres://etl:hunter2@db/x with s3cret-pass: refused"))
 	w.run(t)
 	m := w.member(t, "shop", in(Retrying))

@@ -27,7 +27,7 @@ func scheduled(t *testing.T, text string, attempt func(ctx context.Context) erro
 	m := &member{
 		name: "shop", role: RoleSource, state: Stopped, wake: make(chan struct{}, 1), attempt: attempt, runs: newRuns(s),
 		moved: func() int64 { return 0 }, hide: strings.Clone, remedy: func(error) string { return "" },
-		backoff: Backoff{}.withDefaults(), logger: slog.New(slog.DiscardHandler),
+		backoff: connectors.Backoff{}.WithDefaults(), logger: slog.New(slog.DiscardHandler),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -51,7 +51,7 @@ func newSource(ctx context.Context, config SourceConfig, env connectors.Env, fro
 	config = config.named(env.Name)
 	env.Limits = env.Limits.WithDefaults()
 	s := &Source{config: config, env: env, imprints: &imprints{known: map[uint32]imprint{}}, versions: newVersions()}
-	s.syncs = &syncs{open: s.openSync, reread: s.reread, failed: s.syncFailed}
+	s.syncs = &syncs{open: s.openSync, reread: s.reread, failed: s.syncFailed, backoff: syncBackoff(config.Rescan)}
 	if s.dial, err = newDialer(config, env.Name); err != nil {
 		return nil, err
 	}

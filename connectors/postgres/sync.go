@@ -32,14 +32,21 @@ import (
 type syncs struct {
 	mu      sync.Mutex
 	waiting []syncRequest
-	again   []syncRequest // failed, to be tried again later
-	current *tableSync    // of the goroutine that reads the stream
-	turn    bool          // the stream had the last batch
-	yielded bool          // the stream gets its turn first
+	again   []syncRequest // failed, to be tried again when they are due
+	backoff connectors.Backoff
+	current *tableSync // of the goroutine that reads the stream
+	turn    bool       // the stream had the last batch
+	yielded bool       // the stream gets its turn first
 	open    func(context.Context, syncTarget) (*syncSource, error)
 	reread  func(context.Context, syncTarget, [][]connectors.Value) (*syncSource, []connectors.Change, error)
 	failed  func(t *tracked, live bool, err error)
 	opening uint32 // the table whose moment is being chosen
+}
+
+// syncBackoff spaces the attempts to sync one table: a commit that others do not see yet is seen soon, unless it waits for a
+// standby. None waits for longer than new tables do.
+func syncBackoff(rescan time.Duration) connectors.Backoff {
+	return connectors.Backoff{First: 100 * time.Millisecond, Limit: rescan}.WithDefaults()
 }
 
 // syncRequest asks for a table that is tracked, or for one that is not yet.
@@ -48,6 +55,8 @@ type syncRequest struct {
 	table   *tracked             // not tracked yet
 	replace bool                 // what was handed over is void, and changes may have been left out
 	keys    [][]connectors.Value // only these rows: a repair
+	failed  int                  // attempts in a row
+	due     time.Time            // of a failed one: not before this
 }
 
 // request reports whether the table was not asked for already.
@@ -89,15 +98,36 @@ func (q *syncs) next() (syncRequest, bool) {
 // draining reports that kept changes are being handed over.
 func (s *stream) draining() bool { return s.syncs.current != nil && s.syncs.current.drain != nil }
 
-// requestFailed asks again for the tables whose sync failed.
-func (q *syncs) requestFailed() {
+// postpone keeps a request that has failed once more until its next attempt is due.
+func (q *syncs) postpone(r syncRequest, now time.Time) {
 	q.mu.Lock()
-	again := q.again
-	q.again = nil
+	defer q.mu.Unlock()
+	r.failed++
+	r.due = now.Add(q.backoff.Delay(r.failed))
+	q.again = append(q.again, r)
+}
+
+// requestDue asks again for the tables whose sync failed and is due. It returns when the next one is, zero when none waits.
+func (q *syncs) requestDue(now time.Time) (next time.Time) {
+	q.mu.Lock()
+	var due, later []syncRequest
+	for _, r := range q.again {
+		switch {
+		case !r.due.After(now):
+			due = append(due, r)
+		case next.IsZero() || r.due.Before(next):
+			next = r.due
+			fallthrough
+		default:
+			later = append(later, r)
+		}
+	}
+	q.again = later
 	q.mu.Unlock()
-	for _, r := range again {
+	for _, r := range due {
 		q.request(r)
 	}
+	return next
 }
 
 // idle reports that no table waits for rows.
@@ -122,6 +152,7 @@ type tableSync struct {
 	buf     []byte
 	all     bool    // the rows could not be read: hand over every kept change
 	repair  *repair // only some rows are read
+	failed  int     // attempts in a row before this one
 }
 
 // syncTarget is what opening needs to know about a table, which goes on changing meanwhile.
@@ -221,7 +252,7 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 	if err != nil {
 		return err
 	}
-	t := &tableSync{table: table, shape: table.shape, spool: f, wasLive: !r.replace && slices.Contains(s.pos.Tables, r.oid)}
+	t := &tableSync{table: table, shape: table.shape, spool: f, failed: r.failed, wasLive: !r.replace && slices.Contains(s.pos.Tables, r.oid)}
 	// Without a key, rows that are read anew cannot be told from those that are there.
 	t.void = r.replace || slices.Contains(s.pos.Begun, r.oid) || t.wasLive && len(table.shape.table.Key) == 0 ||
 		s.imprints.taken(r.oid, table.relation.schema, table.relation.name)
@@ -262,9 +293,7 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 // postpone reports that rows of a live table could not be read, and asks for them again where that can help.
 func (s *stream) postpone(r syncRequest, t *tracked, err error) {
 	if passing(err) {
-		s.syncs.mu.Lock()
-		s.syncs.again = append(s.syncs.again, r)
-		s.syncs.mu.Unlock()
+		s.syncs.postpone(r, time.Now())
 	}
 	s.syncs.failed(t, true, err)
 }
@@ -316,6 +345,9 @@ func (s *stream) copySync(t *tableSync) (connectors.Batch, bool, error) {
 func (s *stream) failSync(t *tableSync, err error) error {
 	s.imprints.end(t.table.oid, false)
 	t.close()
+	if !t.wasLive {
+		s.syncs.postpone(syncRequest{oid: t.table.oid, replace: true, failed: t.failed}, time.Now())
+	}
 	s.syncs.failed(t.table, t.wasLive, err)
 	if t.wasLive {
 		t.all, t.source = true, nil
@@ -324,9 +356,6 @@ func (s *stream) failSync(t *tableSync, err error) error {
 	t.spool.remove()
 	t.table.sync, t.table.waits = nil, true
 	s.syncs.current = nil
-	s.syncs.mu.Lock()
-	s.syncs.again = append(s.syncs.again, syncRequest{oid: t.table.oid, replace: true})
-	s.syncs.mu.Unlock()
 	return nil
 }
 

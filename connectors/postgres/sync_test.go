@@ -166,6 +166,40 @@ func TestSyncStartsAgainAfterACrash(t *testing.T) {
 	h.wantTable("public.added", "id, n, big", "id")
 }
 
+// What fails is asked for again with a pause that grows, and one that waits long keeps no other one back.
+func TestFailedSyncsWaitLongerEachTime(t *testing.T) {
+	t.Parallel()
+	q := &syncs{backoff: syncBackoff(time.Second)}
+	now := time.Unix(1000, 0)
+	r := syncRequest{oid: 1, keys: [][]connectors.Value{{connectors.IntValue(1)}}}
+	for _, full := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		q.postpone(r, now)
+		next := q.requestDue(now)
+		if wait := next.Sub(now); wait < full*time.Millisecond/2 || wait > full*time.Millisecond {
+			t.Fatalf("after %d attempts it waits for %v, want between a half and the whole of %v", r.failed+1, wait, full*time.Millisecond)
+		}
+		if got := q.requestDue(next.Add(-1)); !got.Equal(next) || len(q.waiting) > 0 {
+			t.Fatalf("a nanosecond early the next is due at %v and %d are asked for, want %v and none", got, len(q.waiting), next)
+		}
+		if got := q.requestDue(next); !got.IsZero() {
+			t.Fatalf("one more is due at %v, want none", got)
+		}
+		var asked bool
+		if r, asked = q.next(); !asked || len(r.keys) != 1 {
+			t.Fatal("the repair is not asked for when it is due")
+		}
+		now = next
+	}
+	q.postpone(r, now)
+	q.postpone(syncRequest{oid: 2}, now)
+	if next := q.requestDue(now.Add(100 * time.Millisecond)); next.Sub(now) < 500*time.Millisecond {
+		t.Errorf("the next is due after %v, want the one that failed often", next.Sub(now))
+	}
+	if other, asked := q.next(); !asked || other.oid != 2 {
+		t.Errorf("table %d is asked for, want 2", other.oid)
+	}
+}
+
 func TestVisibilityOfWrappedTransactionIds(t *testing.T) {
 	t.Parallel()
 	v, err := parseVisibility("4294967290:4294967300:4294967295,4294967297")

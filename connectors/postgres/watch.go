@@ -16,7 +16,7 @@ import (
 const retainedEvery = 10 * time.Second
 
 // watch is what a source does beside reading: it clears the note that a snapshot is pending once a position is durable,
-// looks for new tables, and reports how much WAL the server keeps.
+// looks for new tables, asks again for the sync of those whose sync failed, and reports how much WAL the server keeps.
 type watch struct {
 	durable atomic.Bool
 	acks    chan struct{}
@@ -67,6 +67,8 @@ func (w *watch) run(ctx context.Context, s *Source) {
 	defer rescan.Stop()
 	retained := time.NewTicker(retainedEvery)
 	defer retained.Stop()
+	again := time.NewTimer(s.config.Rescan)
+	defer again.Stop()
 	refused := map[uint32]string{}
 	for {
 		var err error
@@ -84,10 +86,15 @@ func (w *watch) run(ctx context.Context, s *Source) {
 			err = s.rescan(ctx, refused)
 		case <-w.looks:
 			err = s.rescan(ctx, refused)
+		case <-again.C:
 		}
 		if err != nil && ctx.Err() == nil {
 			s.env.Logger.Warn("look after the source", "source", s.env.Name, "error", err)
 		}
+		if next := s.syncs.requestDue(time.Now()); !next.IsZero() {
+			again.Reset(time.Until(next))
+		}
+		s.wake()
 	}
 }
 
@@ -103,8 +110,7 @@ func (s *Source) reportRetained(ctx context.Context) error {
 	return err
 }
 
-// rescan publishes tables that have appeared and match, judges those that are known, and asks again for the sync of those
-// that wait for it.
+// rescan publishes tables that have appeared and match, and judges those that are known.
 func (s *Source) rescan(ctx context.Context, refused map[uint32]string) error {
 	if s.stream.Load() == nil {
 		return nil // the snapshot has to be complete first
@@ -152,7 +158,5 @@ func (s *Source) rescan(ctx context.Context, refused map[uint32]string) error {
 		s.env.Logger.Info("new table", "source", s.env.Name, "table", r.full())
 		s.syncs.request(syncRequest{oid: r.oid, table: t})
 	}
-	s.syncs.requestFailed()
-	s.wake()
 	return nil
 }

@@ -73,7 +73,7 @@ func openWith(t *testing.T, text string, run bool) *world {
 		}
 	})
 	w.journal = journal
-	w.pipeline, err = pipeline.New(c, journal, pipeline.Options{Backoff: pipeline.Backoff{First: time.Millisecond, Limit: time.Millisecond}})
+	w.pipeline, err = pipeline.New(c, journal, pipeline.Options{Backoff: connectors.Backoff{First: time.Millisecond, Limit: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

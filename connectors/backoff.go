@@ -1,4 +1,4 @@
-package pipeline
+package connectors
 
 import (
 	"math/rand/v2"
@@ -12,7 +12,8 @@ type Backoff struct {
 	Limit time.Duration // default 30 s
 }
 
-func (b Backoff) withDefaults() Backoff {
+// WithDefaults fills in what is zero.
+func (b Backoff) WithDefaults() Backoff {
 	if b.First <= 0 {
 		b.First = 500 * time.Millisecond
 	}
@@ -22,8 +23,8 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// delay returns the wait after the given number of errors in a row, from 1.
-func (b Backoff) delay(errors int) time.Duration {
+// Delay returns the wait after the given number of errors in a row, from 1.
+func (b Backoff) Delay(errors int) time.Duration {
 	d := b.Limit
 	if shift := errors - 1; shift < 20 {
 		d = min(b.First<<shift, b.Limit)
