@@ -11,9 +11,9 @@ import (
 )
 
 // writeTxnMarkers ends transactions that hang, as kafka-transactions abort asks for: their clients are gone, and readers of
-// committed records wait behind them. Kafka aborts in the one partition that is named. Here the transaction is aborted as a
-// whole, and its producer fenced, as when its time is over: half a transaction must never be seen. Only brokers write
-// markers of commits, and there are no others.
+// committed records wait behind them. As in Kafka, readers of the one partition that is named go on, and the transaction
+// stays open in its others. Unlike in Kafka, what is left of it can only be aborted: half a transaction must never be seen.
+// Only brokers write markers of commits, and there are no others.
 func (s *Server) writeTxnMarkers(r *request) answer {
 	req := r.message.(*kmsg.WriteTxnMarkersRequest)
 	resp := req.ResponseKind().(*kmsg.WriteTxnMarkersResponse)
@@ -61,11 +61,11 @@ func (s *Server) abortHanging(tp log.TopicPartition, m *kmsg.WriteTxnMarkersRequ
 	case known.OpenSince < 0:
 		return nil
 	}
-	return s.transactions.abort(m.ProducerID)
+	return s.transactions.abort(m.ProducerID, tp)
 }
 
-// abort aborts what a producer has open, and fences it.
-func (t *transactions) abort(id int64) error {
+// abort aborts what a producer has open in one partition. Its transaction takes nothing more and cannot be committed.
+func (t *transactions) abort(id int64, tp log.TopicPartition) error {
 	for _, x := range t.list() {
 		x.mu.Lock()
 		if !x.known || x.producer.ID != id {
@@ -77,8 +77,11 @@ func (t *transactions) abort(id int64) error {
 		case x.open && x.deciding:
 			err = kerr.ConcurrentTransactions
 		case x.open:
-			t.s.logger.Warn("an administrator aborts a transaction", "transaction", x.id)
-			_, err = t.begin(x, nil)
+			t.s.logger.Warn("an administrator aborts a transaction", "transaction", x.id, "topic", tp.Topic, "partition", tp.Partition)
+			x.broken = true
+			if err = t.s.journal.EndTransaction(disk.Ending{Transaction: x.id, Producer: x.producer, Partitions: []log.TopicPartition{tp}}); err == nil {
+				delete(x.partitions, tp)
+			}
 		}
 		x.mu.Unlock()
 		return err

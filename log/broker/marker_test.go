@@ -12,8 +12,9 @@ import (
 	"github.com/trunkline/trunkline/log"
 )
 
-// TestHangingTransactionIsAbortedAsAWhole asks for an abort in one partition, and looks at both that were written to.
-func TestHangingTransactionIsAbortedAsAWhole(t *testing.T) {
+// TestHangingTransactionIsAbortedInOnePartition asks for an abort in one of two partitions that were written to: readers of
+// that one go on, those of the other wait for the end of the transaction, which can only be an abort.
+func TestHangingTransactionIsAbortedInOnePartition(t *testing.T) {
 	t.Parallel()
 	r := openRig(t, Options{Owner: func(topic string) string {
 		if topic == "shop.orders" {
@@ -79,16 +80,47 @@ func TestHangingTransactionIsAbortedAsAWhole(t *testing.T) {
 		t.Fatalf("before the abort readers see up to %d and %d", a, b)
 	}
 	wantError(t, "the abort", mark("t", 1, id, epoch, false), nil)
-	if a, b := stable(0), stable(1); a < 1 || b < 1 {
-		t.Errorf("after the abort readers see up to %d and %d", a, b)
+	if a, b := stable(0), stable(1); a != 0 || b < 1 {
+		t.Errorf("after the abort in partition 1 readers see up to %d and %d, want 0 and more than 0", a, b)
 	}
-	if err := c.EndTransaction(ctx, kgo.TryCommit); err == nil {
-		t.Error("what was aborted was committed")
+	wantError(t, "the abort once more", mark("t", 1, id, epoch, false), nil)
+	for p := range int32(2) {
+		if err := c.ProduceSync(ctx, &kgo.Record{Partition: p, Value: []byte("late")}).FirstErr(); err == nil {
+			t.Errorf("partition %d took a record of a transaction that can only be aborted", p)
+		}
+	}
+	end := func(commit bool) *kerr.Error {
+		req := version(kmsg.NewPtrEndTxnRequest(), 3)
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = "etl", id, epoch, commit
+		return kerr.TypedErrorForCode(w.ask(req).(*kmsg.EndTxnResponse).ErrorCode)
+	}
+	wantError(t, "the commit of half a transaction", end(true), kerr.InvalidTxnState)
+	if a := stable(0); a != 0 {
+		t.Errorf("after the refused commit readers of partition 0 see up to %d, want 0", a)
+	}
+	wantError(t, "the abort of the rest", end(false), nil)
+	if a := stable(0); a < 1 {
+		t.Errorf("after the end readers of partition 0 see up to %d", a)
 	}
 	reader := r.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"t": {0: kgo.NewOffset().AtStart(), 1: kgo.NewOffset().AtStart()}}), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	r.produce("t", 0, 1)
-	if got := r.consume(reader, 1); len(got) != 1 || string(got[0].Value) != "v0" {
-		t.Errorf("readers see %d records, the first is %q", len(got), got[0].Value)
+	r.produce("t", 0, 16) // in both partitions
+	for _, record := range r.consume(reader, 16) {
+		if len(record.Key) == 0 {
+			t.Errorf("readers see %q of the aborted transaction", record.Value)
+		}
+	}
+	next := r.client(kgo.TransactionalID("etl"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("t"))
+	if err := next.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.ProduceSync(ctx, &kgo.Record{Partition: 1, Value: []byte("next")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		t.Errorf("the next transaction of the id: %v", err)
+	}
+	if got := r.consume(reader, 1); string(got[0].Value) != "next" {
+		t.Errorf("readers see %q of the next transaction, want next", got[0].Value)
 	}
 	// What a source has open is its own. Its first full batch is written before its commit.
 	if err := source.Append(ctx, log.TopicPartition{Topic: "t", Partition: 0}, log.Record{Value: make([]byte, 2<<20)}); err != nil {

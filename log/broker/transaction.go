@@ -44,6 +44,7 @@ type transaction struct {
 	started    time.Time
 	touched    time.Time
 	deciding   bool // a commit began whose outcome is not known yet: it can only be tried again
+	broken     bool // an administrator aborted a part of what is open: the rest can only be aborted
 	last       ended
 	partitions map[log.TopicPartition]bool
 	groups     map[string]bool
@@ -139,8 +140,11 @@ func (t *transactions) begin(x *transaction, was *disk.Outside) (disk.Outside, e
 
 // finish ends what is open. A commit that did not come to an end can only be finished as a commit.
 func (t *transactions) finish(x *transaction, commit bool) error {
-	if x.deciding && !commit {
+	switch {
+	case x.deciding && !commit:
 		return kerr.ConcurrentTransactions
+	case x.broken && commit:
+		return fmt.Errorf("%w: an administrator aborted a part of the transaction", kerr.InvalidTxnState)
 	}
 	x.deciding = commit
 	err := t.s.journal.EndTransaction(disk.Ending{Transaction: x.id, Producer: x.producer, Commit: commit,
@@ -148,7 +152,7 @@ func (t *transactions) finish(x *transaction, commit bool) error {
 	if err != nil {
 		return err
 	}
-	x.open, x.deciding, x.partitions, x.groups, x.offsets = false, false, nil, nil, nil
+	x.open, x.deciding, x.broken, x.partitions, x.groups, x.offsets = false, false, false, nil, nil, nil
 	x.last = aborted
 	if commit {
 		x.last = committed
@@ -231,8 +235,11 @@ func (t *transactions) check(id string, producer disk.Outside) (*transaction, er
 
 // begun notes that the producer has something open.
 func (x *transaction) begun() error {
-	if x.deciding {
+	switch {
+	case x.deciding:
 		return kerr.ConcurrentTransactions
+	case x.broken:
+		return kerr.InvalidTxnState
 	}
 	if !x.open {
 		x.open, x.started, x.last = true, time.Now(), nothing
@@ -313,7 +320,7 @@ func (t *transactions) append(id *string, tp log.TopicPartition, v batch.View) (
 		return disk.Appended{}, err
 	}
 	defer x.mu.Unlock()
-	if !x.open || x.deciding || !x.partitions[tp] {
+	if !x.open || x.deciding || x.broken || !x.partitions[tp] {
 		return disk.Appended{}, fmt.Errorf("%w: the partition is not part of the transaction", kerr.InvalidTxnState)
 	}
 	return t.s.journal.AppendBatch(tp, v)
@@ -397,7 +404,7 @@ func (t *transactions) stage(req *kmsg.TxnOffsetCommitRequest, commits map[log.T
 		return err
 	}
 	defer x.mu.Unlock()
-	if !x.open || x.deciding || !x.groups[req.Group] {
+	if !x.open || x.deciding || x.broken || !x.groups[req.Group] {
 		return kerr.InvalidTxnState
 	}
 	if x.offsets[req.Group] == nil {
