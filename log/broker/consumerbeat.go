@@ -51,7 +51,7 @@ func (s *Server) beat(r *request, req *kmsg.ConsumerGroupHeartbeatRequest, resp 
 		return err
 	}
 	if g == nil {
-		return kerr.UnknownMemberID
+		return s.groups.strangerIn(req)
 	}
 	defer s.groups.releaseConsumers(g)
 	if req.MemberEpoch < joinEpoch {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,23 @@ func (p *peer) beat(change func(req *kmsg.ConsumerGroupHeartbeatRequest)) *kerr.
 		}
 	}
 	return nil
+}
+
+// numbers lists the partitions of one topic that the member was told.
+func (p *peer) numbers(id [16]byte) []int32 {
+	p.t.Helper()
+	var out []int32
+	for at := range p.owned {
+		if n, ok := strings.CutPrefix(at, fmt.Sprintf("%x-", id)); ok {
+			i, err := strconv.Atoi(n)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			out = append(out, int32(i))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func joining(topics ...string) func(*kmsg.ConsumerGroupHeartbeatRequest) {

@@ -136,6 +136,17 @@ func (g *group) dissolve() {
 	}
 }
 
+// strangerIn is what a member of a consumer group that is none any more hears. If it was a static one, and its next process
+// is in the classic group of that name, it must not come back and take the place away from that.
+func (c *coordinator) strangerIn(req *kmsg.ConsumerGroupHeartbeatRequest) *kerr.Error {
+	g, consumers := c.either(req.Group)
+	defer c.releaseEither(g, consumers)
+	if g != nil && req.InstanceID != nil && g.static[*req.InstanceID] != "" && g.static[*req.InstanceID] != req.MemberID {
+		return kerr.FencedInstanceID
+	}
+	return kerr.UnknownMemberID
+}
+
 // onlyClassic reports whether no member of the consumer protocol is left, but others are.
 func (g *consumerGroup) onlyClassic() bool {
 	for _, m := range g.members {

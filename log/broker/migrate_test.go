@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +16,7 @@ import (
 type elder struct {
 	*wire
 	id         string
+	instance   *string // of a static one
 	generation int32
 	owned      []int32 // as it was told
 }
@@ -31,6 +31,7 @@ func (e *elder) join(has ...int32) *kmsg.JoinGroupResponse {
 		meta.OwnedPartitions = []kmsg.ConsumerMemberMetadataOwnedPartition{{Topic: "t", Partitions: has}}
 	}
 	req := version(kmsg.NewPtrJoinGroupRequest(), 5)
+	req.InstanceID = e.instance
 	req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = "g", "consumer", 60_000, 60_000
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "sticky", Metadata: meta.AppendTo(nil)}}
 	for {
@@ -48,6 +49,7 @@ func (e *elder) join(has ...int32) *kmsg.JoinGroupResponse {
 func (e *elder) sync(assign ...int32) *kerr.Error {
 	e.t.Helper()
 	req := version(kmsg.NewPtrSyncGroupRequest(), 5)
+	req.InstanceID = e.instance
 	req.Group, req.MemberID, req.Generation = "g", e.id, e.generation
 	if len(assign) > 0 {
 		a := kmsg.ConsumerMemberAssignment{Topics: []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: assign}}}
@@ -67,6 +69,7 @@ func (e *elder) sync(assign ...int32) *kerr.Error {
 func (e *elder) beat() *kerr.Error {
 	e.t.Helper()
 	req := version(kmsg.NewPtrHeartbeatRequest(), 4)
+	req.InstanceID = e.instance
 	req.Group, req.MemberID, req.Generation = "g", e.id, e.generation
 	return kerr.TypedErrorForCode(e.ask(req).(*kmsg.HeartbeatResponse).ErrorCode)
 }
@@ -74,6 +77,7 @@ func (e *elder) beat() *kerr.Error {
 func (e *elder) commit(partition int32, offset int64) *kerr.Error {
 	e.t.Helper()
 	req := version(kmsg.NewPtrOffsetCommitRequest(), 8)
+	req.InstanceID = e.instance
 	req.Group, req.MemberID, req.Generation = "g", e.id, e.generation
 	req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: partition, Offset: offset}}}}
 	return kerr.TypedErrorForCode(e.ask(req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
@@ -216,15 +220,7 @@ func TestClassicMembersOfAConsumerGroupHaveTheirTime(t *testing.T) {
 	if len(young.owned) != 2 {
 		t.Fatalf("the member that was there is to keep %v", young.owned)
 	}
-	young.want(nil, func(req *kmsg.ConsumerGroupHeartbeatRequest) {
-		var kept []int32
-		for n := range int32(4) {
-			if young.owned[fmt.Sprintf("%x-%d", r.topicID("t"), n)] {
-				kept = append(kept, n)
-			}
-		}
-		has(r.topicID("t"), kept...)(req)
-	})
+	young.want(nil, has(r.topicID("t"), young.numbers(r.topicID("t"))...))
 	wantError(t, "a heartbeat when the others gave up", old.beat(), kerr.RebalanceInProgress)
 	old.join()
 	wantError(t, "its sync", old.sync(), nil)
@@ -316,15 +312,6 @@ func TestRandomMixedGroupsNeverShareAPartition(t *testing.T) {
 	}
 	w := r.wire()
 	peers, elders := map[string]*peer{}, map[string]*elder{}
-	owned := func(p *peer) []int32 {
-		var list []int32
-		for n := range int32(partitions) {
-			if p.owned[fmt.Sprintf("%x-%d", id, n)] {
-				list = append(list, n)
-			}
-		}
-		return list
-	}
 	stepPeer := func(name string, mayLeave, mayBeLate bool) {
 		p := peers[name]
 		switch {
@@ -341,7 +328,7 @@ func TestRandomMixedGroupsNeverShareAPartition(t *testing.T) {
 			p.want(nil, has(id, slices.Sorted(maps.Keys(readers[name]))...))
 		}
 		before := readers[name]
-		readers[name] = set(owned(p))
+		readers[name] = set(p.numbers(id))
 		if mayBeLate && random.IntN(3) == 0 {
 			maps.Copy(readers[name], before)
 		}
