@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -412,6 +413,35 @@ func TestSinkWithoutTopicsSaysSo(t *testing.T) {
 	s, err := w.Status(t.Context())
 	if err != nil || len(s.Sinks) != 1 || s.Sinks[0].Warning != "no topic in the log matches shpo.*" {
 		t.Errorf("sinks = %+v, %v", s.Sinks, err)
+	}
+}
+
+// A store that does not answer is told from one that takes rows, in words, and its sink is not ready.
+func TestASinkWhoseStoreDoesNotAnswerIsOpening(t *testing.T) {
+	t.Parallel()
+	w := prepare(t, oneLine+"  other: {type: memory, topics: [\"shop.*\"]}\n", Options{})
+	release := w.space.Store("copy").BlockOpen()
+	defer release()
+	begun := time.Now().Truncate(time.Second)
+	w.run(t)
+	w.space.Feed("shop").Append(row(1))
+	w.member(t, "other", func(m MemberStatus) bool { return m.Rows == 1 })
+	m := w.member(t, "copy", in(Opening))
+	if want := "waits for memory to answer since " + m.Since.Format(time.RFC3339); m.Reason != want || m.Since.Before(begun) || m.LagRows != 1 {
+		t.Errorf("a sink that opens: %+v, want the reason %q", m, want)
+	}
+	s, err := w.Status(t.Context())
+	if err != nil || len(s.Failing()) != 1 || s.Failing()[0].Name != "copy" {
+		t.Errorf("not ready are %+v, %v", s.Failing(), err)
+	}
+	text, err := json.Marshal(s)
+	if err != nil || !strings.Contains(string(text), `"state":"opening","reason":"waits for memory to answer since 20`) {
+		t.Errorf("as JSON: %s, %v", text, err)
+	}
+	release()
+	m = w.member(t, "copy", func(m MemberStatus) bool { return m.Rows == 1 && m.State != Opening })
+	if m.Reason != "" {
+		t.Errorf("an open sink says %q", m.Reason)
 	}
 }
 

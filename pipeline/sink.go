@@ -213,6 +213,10 @@ func (s *sink) status(ctx context.Context, topics []log.Topic, groups []log.Grou
 		out.LagRows = s.lag(topics, groups)
 	}
 	out.settle()
+	if s.state == Running && !st.Opening.IsZero() {
+		out.State, out.Since = Opening, st.Opening
+		out.Reason = fmt.Sprintf("waits for %s to answer since %s", s.config.Type, st.Opening.Format(time.RFC3339))
+	}
 	out.Verify = s.verifier.status()
 	out.WriteTakes, out.Freshness = st.WriteTakes.Seconds(), &st.Freshness
 	if len(out.Reads) == 0 {

@@ -6,6 +6,7 @@ type State string
 // The states. Only retrying ends by itself; paused by a full log does too.
 const (
 	Stopped  State = "stopped"   // not started yet, or ended with the program
+	Opening  State = "opening"   // a sink whose store has not answered yet
 	Running  State = "running"   // at work, behind its end
 	CaughtUp State = "caught up" // at work, nothing is left to do
 	Snapshot State = "snapshot"  // a table whose present rows are being read

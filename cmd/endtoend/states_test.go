@@ -39,7 +39,7 @@ type troubled struct {
 // remedy is the command that a reason names.
 var remedy = regexp.MustCompile(`trunkline ((?:resume|resync) \S+)`)
 
-// TestEachStateAndItsRemedy brings a source and three sinks of one daemon, whose page speaks TLS, into the states retrying,
+// TestEachStateAndItsRemedy brings a source and four sinks of one daemon, whose page speaks TLS, into the states opening, retrying,
 // paused, gap and failed. The command line and the page in a browser show the same reason, and what it names is followed to
 // the letter. The screenshots and what the command line printed are kept in the folder that TRUNKLINE_SCREENSHOTS names.
 func TestEachStateAndItsRemedy(t *testing.T) {
@@ -56,6 +56,9 @@ func TestEachStateAndItsRemedy(t *testing.T) {
 	server := u.Host
 	u.Host = freeAddress(t)
 	sinks += fmt.Sprintf("  away:\n    type: postgres\n    dsn: %q\n    topics: [\"*\"]\n", u.String())
+	mute := *u
+	mute.Host = silent(t)
+	sinks += fmt.Sprintf("  mute:\n    type: postgres\n    dsn: %q\n    topics: [\"*\"]\n", mute.String())
 	l := newLine(t, postgresSource(source, "shop", "tables: [public.item]"), sinks)
 	const password = "a password of the page"
 	secure(t, l, password)
@@ -71,7 +74,10 @@ func TestEachStateAndItsRemedy(t *testing.T) {
 	l.status(t, "shop", pipeline.Gap)
 	source.exec("INSERT INTO item VALUES (2, 'odd')") // the resync brings it, and strict refuses it
 	gap := l.status(t, "shop", pipeline.Gap)
-	states := []troubled{{"sources", "shop", pipeline.Gap, gap.Reason},
+	if opening := l.status(t, "mute", pipeline.Opening); !strings.HasPrefix(opening.Reason, "waits for postgres to answer since ") {
+		t.Errorf("mute: %+v", opening)
+	}
+	states := []troubled{{"sources", "shop", pipeline.Gap, gap.Reason}, {"sinks", "mute", pipeline.Opening, "waits for postgres to answer since "},
 		{"sinks", "away", pipeline.Retrying, "connection refused"}, {"sinks", "replica", pipeline.Paused, "trunkline resume replica"}}
 	if retrying := l.status(t, "away", pipeline.Retrying); !strings.Contains(retrying.Reason, "connection refused") || retrying.RetryAt.IsZero() {
 		t.Errorf("away: %+v", retrying)
@@ -215,6 +221,17 @@ func (l *line) browse(t *testing.T, browser, tools, password, what string, state
 	if _, said := l.run("status"); os.WriteFile(filepath.Join(shots, "states-"+what+".txt"), []byte(said), 0o600) != nil {
 		t.Error("the output of trunkline status could not be kept")
 	}
+}
+
+// silent returns the address of a server that takes connections and never says anything, until the test ends.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the system takes connections that nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String()
 }
 
 // forward passes connections to an address on to a server until the test ends.

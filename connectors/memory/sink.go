@@ -9,7 +9,7 @@ import (
 
 // Open returns a sink that keeps its positions in the store: connectors.Transactional and connectors.Migrator.
 func (s *Store) Open(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.pass(ctx, &s.shut); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -20,7 +20,7 @@ func (s *Store) Open(ctx context.Context, env connectors.Env) (connectors.Sink, 
 
 // OpenPlain returns a sink that keeps no positions, so that its caller must.
 func (s *Store) OpenPlain(ctx context.Context, _ connectors.Env) (connectors.Sink, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.pass(ctx, &s.shut); err != nil {
 		return nil, err
 	}
 	return &plain{store: s}, nil

@@ -27,6 +27,7 @@ type Store struct {
 	refuse    func(*connectors.Change) error
 	blocked   chan struct{} // not nil: Write waits until it is closed
 	waiting   int
+	shut      chan struct{} // not nil: Open and OpenPlain wait until it is closed
 	changed   chan struct{}
 }
 
@@ -147,17 +148,36 @@ func (s *Store) FailAfter(err error) { s.set(func() { s.after = append(s.after, 
 func (s *Store) Refuse(f func(*connectors.Change) error) { s.set(func() { s.refuse = f }) }
 
 // Block makes every Write hang until release is called or its context ends.
-func (s *Store) Block() (release func()) {
+func (s *Store) Block() (release func()) { return s.bar(&s.blocked) }
+
+// BlockOpen makes every Open and OpenPlain hang likewise.
+func (s *Store) BlockOpen() (release func()) { return s.bar(&s.shut) }
+
+func (s *Store) bar(way *chan struct{}) (release func()) {
 	ch := make(chan struct{})
-	s.set(func() { s.blocked = ch })
+	s.set(func() { *way = ch })
 	return sync.OnceFunc(func() {
 		s.set(func() {
-			if s.blocked == ch {
-				s.blocked = nil
+			if *way == ch {
+				*way = nil
 			}
 			close(ch)
 		})
 	})
+}
+
+// pass waits until nothing bars the way.
+func (s *Store) pass(ctx context.Context, way *chan struct{}) error {
+	s.mu.Lock()
+	barred := *way
+	s.mu.Unlock()
+	if barred != nil {
+		select {
+		case <-barred:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // Blocked returns how many calls of Write hang now.

@@ -17,7 +17,7 @@ import (
 const metricsTimeout = 10 * time.Second
 
 // states are the values of the label state, one of which is 1 for each member.
-var states = []pipeline.State{pipeline.Stopped, pipeline.Running, pipeline.CaughtUp, pipeline.Standby, pipeline.Retrying, pipeline.Paused,
+var states = []pipeline.State{pipeline.Stopped, pipeline.Opening, pipeline.Running, pipeline.CaughtUp, pipeline.Standby, pipeline.Retrying, pipeline.Paused,
 	pipeline.Gap, pipeline.Failed, pipeline.Done}
 
 // metrics serves the numbers of Status, so that they cannot differ from what people see.

@@ -135,7 +135,9 @@ func (d *Deliver) Run(ctx context.Context) error {
 func (d *Deliver) attempt(ctx context.Context) (err error) {
 	hard, cancel := drain.Context(ctx, d.o.StopTimeout)
 	defer cancel()
+	d.meter.opening(true)
 	sink, err := d.o.Open(ctx, d.o.env())
+	d.meter.opening(false)
 	if err != nil {
 		return fmt.Errorf("open sink %q: %w", d.o.Sink, err)
 	}

@@ -14,6 +14,7 @@ import (
 // Status is what a delivery has done since it was made, over all attempts, and where it stands now.
 type Status struct {
 	Connected   bool          // the sink is open
+	Opening     time.Time     // since when it has been opening; zero: it is not. A store that does not answer shows here
 	Records     int64         // dealt with: durable in the sink, or dead letters, or of no meaning to a sink
 	Bytes       int64         // of their keys and values
 	DeadLetters int64         //
@@ -40,7 +41,7 @@ type PartitionStatus struct {
 type meter struct {
 	connected                                 atomic.Bool
 	records, bytes, letters, lost, incomplete atomic.Int64
-	lastWrite, writeSince                     atomic.Int64 // nanoseconds since 1970; 0: none
+	lastWrite, writeSince, openSince          atomic.Int64 // nanoseconds since 1970; 0: none
 
 	fresh freshness
 
@@ -76,12 +77,16 @@ func (m *meter) unassign(tp log.TopicPartition) {
 // disconnect keeps the partitions: their lag goes on growing while the sink is away.
 func (m *meter) disconnect() { m.connected.Store(false) }
 
-func (m *meter) writing(on bool) {
+func (m *meter) writing(on bool) { mark(&m.writeSince, on) }
+func (m *meter) opening(on bool) { mark(&m.openSince, on) }
+
+// mark stores the time of now, or none.
+func mark(since *atomic.Int64, on bool) {
 	if on {
-		m.writeSince.Store(time.Now().UnixNano())
+		since.Store(time.Now().UnixNano())
 		return
 	}
-	m.writeSince.Store(0)
+	since.Store(0)
 }
 
 // wrote counts records that were dealt with.
@@ -155,6 +160,9 @@ func (d *Deliver) Status(ctx context.Context) Status {
 	}
 	if n := m.lastWrite.Load(); n != 0 {
 		s.LastWrite = time.Unix(0, n).UTC()
+	}
+	if n := m.openSince.Load(); n != 0 {
+		s.Opening = time.Unix(0, n).UTC()
 	}
 	if n := m.writeSince.Load(); n != 0 {
 		s.WriteTakes = now.Sub(time.Unix(0, n))

@@ -57,7 +57,7 @@ export function span(s) {
 export const when = text => new Date(text).toLocaleString()
 export const retention = t => t.retention_seconds ? span(t.retention_seconds) : 'for ever'
 
-const moods = { standby: 'wait', retrying: 'wait', paused: 'wait', stopped: 'wait', gap: 'bad', failed: 'bad' }
+const moods = { standby: 'wait', opening: 'wait', retrying: 'wait', paused: 'wait', stopped: 'wait', gap: 'bad', failed: 'bad' }
 export const mood = m => m.stalled ? 'bad' : moods[m.state] || ''
 export const state = m => h('span', { class: 'state ' + mood(m) }, m.state)
 
