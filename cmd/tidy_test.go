@@ -39,8 +39,9 @@ var rooms = []struct {
 	{"pipeline/transform", []string{"connectors", "pipeline/spelling"}},
 	{"pipeline/drain", []string{}},
 	{"pipeline/pause", []string{"log"}},
-	{"pipeline/ingest", []string{"connectors", "log", "pipeline/codec", "pipeline/drain", "pipeline/pause"}},
-	{"pipeline/deliver", []string{"connectors", "log", "pipeline/codec", "pipeline/drain"}},
+	{"pipeline/trace", []string{"connectors"}},
+	{"pipeline/ingest", []string{"connectors", "log", "pipeline/codec", "pipeline/drain", "pipeline/pause", "pipeline/trace"}},
+	{"pipeline/deliver", []string{"connectors", "log", "pipeline/codec", "pipeline/drain", "pipeline/trace"}},
 	{"pipeline", []string{"connectors", "log", "pipeline"}},
 	{"cmd", []string{"connectors", "log", "pipeline", "cmd"}},
 	{"examples", []string{"connectors", "log", "pipeline", "cmd"}},
@@ -130,12 +131,20 @@ func checkImports(t *testing.T, files []source) {
 			if path == "log" {
 				t.Errorf("%s: imports the standard log; take a *slog.Logger", s.path)
 			}
+			if !s.test && !strings.HasPrefix(dir, "cmd/") && sends(path) {
+				t.Errorf("%s: only the program links %s; pipeline/trace is what makes spans", s.path, path)
+			}
 			ours, ok := strings.CutPrefix(path, module+"/")
 			if ok && !mayImport(dir, ours, may, s.test) {
 				t.Errorf("%s: %s may not import %s", s.path, dir, ours)
 			}
 		}
 	}
+}
+
+// sends reports a module of OpenTelemetry that does more than name spans.
+func sends(path string) bool {
+	return strings.HasPrefix(path, "go.opentelemetry.io/otel/sdk") || strings.HasPrefix(path, "go.opentelemetry.io/otel/exporters/")
 }
 
 // mayImport applies the rules of the rooms: a connector sees the contract, the key store, folded batches, the content of

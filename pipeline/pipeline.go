@@ -24,6 +24,7 @@ import (
 	"github.com/trunkline/trunkline/pipeline/config"
 	"github.com/trunkline/trunkline/pipeline/pause"
 	"github.com/trunkline/trunkline/pipeline/registry"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // Errors that callers compare with errors.Is.
@@ -41,6 +42,7 @@ type Options struct {
 	Backoff      connectors.Backoff // between attempts
 	DrainTimeout time.Duration      // how long Run waits for what it stopped; 30 s
 	Version      string             // of the program, for the source block of records
+	Tracer       *trace.Tracer      // of batches; nil: nothing is traced
 	SpillDir     string             // where connectors may keep files while they run; a folder beside the log
 }
 

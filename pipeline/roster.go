@@ -137,6 +137,9 @@ func (r *roster) compare(next *roster) (out Reloaded, gone, made []*member) {
 	if !reflect.DeepEqual(r.config.HTTP, next.config.HTTP) {
 		out.Later = append(out.Later, "http")
 	}
+	if !reflect.DeepEqual(r.config.Tracing, next.config.Tracing) {
+		out.Later = append(out.Later, "tracing")
+	}
 	return out, gone, made
 }
 

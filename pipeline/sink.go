@@ -57,7 +57,7 @@ func newSink(p *Pipeline, c config.Sink, all config.Config) (*sink, error) {
 		return nil, fmt.Errorf("prepare sink %s: %w", c.Name, err)
 	}
 	s.options = deliver.Options{
-		Sink: c.Name, Group: c.Group, Topics: c.Topics, From: c.From, Open: c.Open, Journal: p.journal, Schemas: p.schemas,
+		Sink: c.Name, Type: c.Type, Tracer: p.o.Tracer, Group: c.Group, Topics: c.Topics, From: c.From, Open: c.Open, Journal: p.journal, Schemas: p.schemas,
 		Batch:    deliver.Batch{Rows: c.Limits.BatchRows, Bytes: c.Limits.BatchBytes, Wait: c.Wait},
 		RowBytes: c.Limits.RowBytes, Dir: filepath.Join(p.o.SpillDir, c.Name), Logger: logger,
 		StopOnError: c.OnError == config.Stop, OnReport: s.report, Complete: completion(c.Complete), Paused: s.pausedTopic, Transform: s.chain.apply(c.Transforms),

@@ -50,7 +50,7 @@ func newSource(p *Pipeline, c config.Source, all config.Config) (*source, error)
 	}
 	s.ingest, err = ingest.New(ingest.Options{
 		Source: c.Name, Connector: c.Type, Version: p.o.Version, Open: c.Open, Journal: p.journal, Schemas: p.schemas,
-		Transform: s.chain.apply(c.Transforms), Encoding: c.Encoding, Register: p.registrar(), Topic: c.Topic, Format: c.Format, Limits: c.Limits, Pauses: p.pauses, Dir: filepath.Join(p.o.SpillDir, c.Name), Logger: logger,
+		Transform: s.chain.apply(c.Transforms), Encoding: c.Encoding, Register: p.registrar(), Topic: c.Topic, Format: c.Format, Limits: c.Limits, Pauses: p.pauses, Tracer: p.o.Tracer, Dir: filepath.Join(p.o.SpillDir, c.Name), Logger: logger,
 		Once: p.o.Once || !c.Schedule.IsZero(), // a run reads to the end that the source has when it begins
 	})
 	if err != nil {

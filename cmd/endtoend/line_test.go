@@ -67,8 +67,9 @@ type line struct {
 	config string
 	output string
 	http   string
-	log    string // the log's settings
-	zone   string // of the daemon; empty: the test's
+	log    string   // the log's settings
+	zone   string   // of the daemon; empty: the test's
+	env    []string // of the daemon, beside the test's
 	cmd    *exec.Cmd
 	ended  chan struct{}
 }
@@ -128,8 +129,9 @@ func (l *line) start() {
 	defer file.Close()
 	l.cmd = exec.Command(l.self, "run", "-f", l.config)
 	l.cmd.Stdout, l.cmd.Stderr = file, file
+	l.cmd.Env = append(os.Environ(), l.env...)
 	if l.zone != "" {
-		l.cmd.Env = append(os.Environ(), "TZ="+l.zone)
+		l.cmd.Env = append(l.cmd.Env, "TZ="+l.zone)
 	}
 	if err := l.cmd.Start(); err != nil {
 		l.t.Fatal(err)

@@ -37,6 +37,7 @@ type Config struct {
 	Log      Log
 	HTTP     HTTP
 	Registry Registry
+	Tracing  *Tracing // nil: nothing is traced
 	Sources  []Source // in the order of the file
 	Sinks    []Sink   // in the order of the file
 	Secrets  Secrets
@@ -189,7 +190,7 @@ func (d *decoder) document(root *yaml.Node, c *Config, registry connectors.Regis
 	if !ok {
 		return
 	}
-	names := []string{"log", "http", "registry", "sources", "sinks"}
+	names := []string{"log", "http", "registry", "tracing", "sources", "sinks"}
 	taken := map[string]*yaml.Node{}
 	for _, e := range list {
 		switch e.name {
@@ -199,6 +200,8 @@ func (d *decoder) document(root *yaml.Node, c *Config, registry connectors.Regis
 			d.value(e.value, reflect.ValueOf(&c.HTTP).Elem(), "http")
 		case "registry":
 			d.value(e.value, reflect.ValueOf(&c.Registry).Elem(), "registry")
+		case "tracing":
+			c.Tracing = d.tracing(e.value)
 		case "sources":
 			c.Sources = d.sources(e.value, registry, taken)
 		case "sinks":

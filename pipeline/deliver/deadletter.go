@@ -9,6 +9,7 @@ import (
 
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // Headers of a dead letter, beside those of the record that it is.
@@ -49,6 +50,9 @@ func (r *run) bury(hard context.Context, p *partition, refused []refusal) error 
 	}
 	if _, err := r.o.Journal.Append(hard, log.TopicPartition{Topic: topic}, letters...); err != nil {
 		return fmt.Errorf("append dead letters: %w", err)
+	}
+	if span := trace.FromContext(hard); span != nil { // the reason may quote a row, so it stays in the letter
+		span.Event("dead letters", trace.Rows.Int(len(letters)), trace.Offset.Int64(refused[0].record.Offset))
 	}
 	r.meter.letters.Add(int64(len(letters)))
 	r.o.Logger.Warn("rows refused", "sink", r.o.Sink, "topic", p.Topic, "partition", p.Partition,

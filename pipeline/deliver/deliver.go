@@ -17,11 +17,13 @@ import (
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/codec"
 	"github.com/trunkline/trunkline/pipeline/drain"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // Options says what to read and where to put it.
 type Options struct {
 	Sink     string              // name of the sink
+	Type     string              // of its connector, for traces
 	Group    string              // consumer group; default: the sink's name
 	Topics   []string            // names; * and ? are wildcards
 	From     log.Start           // where the group begins in a partition that it has not read
@@ -55,6 +57,9 @@ type Options struct {
 	// Until makes the delivery end when every partition of its topics has been dealt with up to these offsets; until
 	// they are known it returns nil. A nil Until means no end.
 	Until func() log.Offsets
+
+	// Tracer continues the traces that records name; nil: none is continued.
+	Tracer *trace.Tracer
 
 	// StopTimeout bounds how long the batch in hand may take once the context of Run has ended; default 20s.
 	StopTimeout time.Duration

@@ -8,6 +8,7 @@ import (
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/codec"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // job is a run of records of one partition on its way into the sink. There are two: one is in flight while the other is
@@ -21,8 +22,9 @@ type job struct {
 	changes   []connectors.Change
 	arena     codec.Arena
 	refused   []refusal
-	next      int64     // the offset that comes next
-	written   time.Time // when all was durable
+	next      int64       // the offset that comes next
+	written   time.Time   // when all was durable
+	span      *trace.Span // nil: no record of it names a trace
 
 	done chan struct{}
 	err  error // read after done
@@ -64,7 +66,7 @@ const maxKept = 32 << 20
 
 // reset fills the job with copies of records.
 func (j *job) reset(p *partition, records []log.Record) {
-	j.partition, j.refused, j.err = p, nil, nil
+	j.partition, j.refused, j.err, j.span = p, nil, nil, nil
 	j.changes = j.changes[:0]
 	j.arena.Reset()
 	size, headers := 0, 0
@@ -129,7 +131,7 @@ func (r *run) launch(hard context.Context, j *job) {
 	go func() {
 		defer r.bell.ring()
 		defer close(j.done)
-		j.err = r.write(hard, j)
+		j.err = r.write(j.span.Context(hard), j)
 		j.written = time.Now()
 	}()
 }
@@ -151,6 +153,9 @@ func (r *run) await() (*job, error) {
 	}
 	<-j.done
 	r.flying = nil
+	if j.err != nil {
+		j.span.End(j.err, j.written)
+	}
 	return j, j.err
 }
 
@@ -159,9 +164,12 @@ func (r *run) settle(hard context.Context, j *job) error {
 	if j == nil {
 		return nil
 	}
+	began := r.o.Tracer.Now()
 	if err := r.advance(hard, j.partition, j.next); err != nil {
+		j.span.End(err, time.Time{})
 		return err
 	}
+	r.traceSettled(j, began)
 	r.meter.wrote(j.partition.meter, j.records)
 	r.meter.fresh.observe(j.changes, j.written)
 	return nil

@@ -44,7 +44,9 @@ type run struct {
 
 	unsaved log.Offsets // dealt with, and not committed to the group yet
 	saved   time.Time   // when the group's offsets were last committed
-	began   bool        // among unsaved are places where the sink begins, which are committed before it writes
+	polled  time.Time   // when the last poll began, and when it ended; zero without a tracer
+	fetched time.Time
+	began   bool // among unsaved are places where the sink begins, which are committed before it writes
 }
 
 // partition is what the attempt knows of one that is assigned to it.
@@ -216,7 +218,9 @@ func (r *run) pump(ctx, hard context.Context) error {
 			return err
 		}
 		poll, cancel := r.pollContext(ctx)
+		r.polled = r.o.Tracer.Now()
 		fetch, err := r.consumer.Poll(poll, r.o.Batch.Rows)
+		r.fetched = r.o.Tracer.Now()
 		expired := poll.Err() != nil
 		cancel()
 		switch {
@@ -225,7 +229,7 @@ func (r *run) pump(ctx, hard context.Context) error {
 				err, r.began = r.save(hard), false
 			}
 			if err == nil {
-				err = r.fetched(hard, fetch)
+				err = r.received(hard, fetch)
 			}
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -335,8 +339,8 @@ func (r *run) gap(hard context.Context, gone *log.OutOfRangeError) error {
 	return nil
 }
 
-// fetched deals with what a poll returned.
-func (r *run) fetched(hard context.Context, f log.Fetch) error {
+// received deals with what a poll returned.
+func (r *run) received(hard context.Context, f log.Fetch) error {
 	p := r.partitions[f.TopicPartition]
 	if p == nil {
 		return fmt.Errorf("read log: %s is not assigned", Stream(f.TopicPartition))

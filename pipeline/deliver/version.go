@@ -12,6 +12,7 @@ import (
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/codec"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // How long a table that a person has to deal with waits before the sink is asked again.
@@ -312,6 +313,9 @@ func (r *run) migrateTo(hard context.Context, m connectors.Migration) error {
 	defer r.meter.writing(false)
 	if err := r.migrator.Migrate(hard, m); err != nil {
 		return err
+	}
+	if span := trace.FromContext(hard); span != nil {
+		span.Event("migrate", trace.Table.String(m.To.FullName()))
 	}
 	if len(r.migrated) >= maxMigrated {
 		clear(r.migrated)

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/codec"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // deal carries a fetch into the sink, cut where a truncate, half of a move or a new version of a table stands. The last write may still be in flight afterwards.
 func (r *run) deal(hard context.Context, p *partition, f log.Fetch) error {
 	records := f.Records
+	polled, fetched := r.polled, r.fetched
 	for len(records) > 0 {
 		if p.cover != nil && p.cover.full() {
 			if err := r.join(hard); err != nil {
@@ -29,6 +32,10 @@ func (r *run) deal(hard context.Context, p *partition, f log.Fetch) error {
 		if err != nil {
 			return err
 		}
+		if cut.n > 0 {
+			r.traceJob(j, polled, fetched)
+		}
+		polled, fetched = time.Time{}, r.o.Tracer.Now() // the fetch belongs to the first run of its records
 		written, err := r.await()
 		if err != nil {
 			return err
@@ -167,6 +174,10 @@ func (r *run) write(hard context.Context, j *job) error {
 // transform applies the hook. What it refuses becomes dead letters.
 func (r *run) transform(hard context.Context, j *job) ([]connectors.Change, error) {
 	changes := j.changes
+	if r.o.Transform != nil {
+		step := trace.FromContext(hard).Child(trace.Internal, "transform", "", time.Time{})
+		defer step.End(nil, time.Time{})
+	}
 	for r.o.Transform != nil && len(changes) > 0 {
 		out, err := r.o.Transform(hard, changes)
 		var rows *connectors.RowsError
@@ -210,7 +221,10 @@ func (r *run) put(hard context.Context, p *partition, records []log.Record, chan
 func (r *run) send(hard context.Context, p *partition, b connectors.Batch) error {
 	r.meter.writing(true)
 	defer r.meter.writing(false)
-	if err := r.sink.Write(hard, b); err != nil {
+	step := r.traceWrite(hard, b)
+	err := r.sink.Write(step.Context(hard), b)
+	step.End(err, time.Time{})
+	if err != nil {
 		return fmt.Errorf("write %s to sink %q: %w", p.stream, r.o.Sink, err)
 	}
 	return nil

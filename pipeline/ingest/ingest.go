@@ -22,6 +22,7 @@ import (
 	"github.com/trunkline/trunkline/pipeline/codec"
 	"github.com/trunkline/trunkline/pipeline/drain"
 	"github.com/trunkline/trunkline/pipeline/pause"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // DefaultTopic is the template that names the topic of a table.
@@ -51,6 +52,9 @@ type Options struct {
 
 	// Pauses says which tables wait; nil: none can be paused.
 	Pauses *pause.Book
+
+	// Tracer makes spans of what becomes durable, and names the trace in its records; nil: nothing is traced.
+	Tracer *trace.Tracer
 
 	Once     bool                    // end at the end that the system has at the start
 	Logger   *slog.Logger            // default: none
@@ -230,6 +234,7 @@ type run struct {
 	writer   *writer
 	queue    *queue
 	pending  batch // appended and not committed; owned by the goroutine that commits
+	piece    way   // of the transaction of which the load before holds a piece; owned by the goroutine that reads
 }
 
 // loop runs both goroutines to their end. hard is for what outlives a stop.
@@ -246,7 +251,9 @@ func (r *run) loop(ctx, hard context.Context) error {
 	}()
 	err := r.pump(read, hard)
 	r.queue.close()
-	if failed := <-committed; failed != nil {
+	failed := <-committed
+	r.abandon(err, failed)
+	if failed != nil {
 		return failed
 	}
 	return err
@@ -255,6 +262,7 @@ func (r *run) loop(ctx, hard context.Context) error {
 // pump reads until the source ends or a context does.
 func (r *run) pump(read, hard context.Context) error {
 	for {
+		began := r.o.Tracer.Now()
 		b, err := r.source.Read(read)
 		if errors.Is(err, io.EOF) {
 			r.o.Logger.Info("source ended", "source", r.o.Source)
@@ -263,14 +271,17 @@ func (r *run) pump(read, hard context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read source %q: %w", r.o.Source, err)
 		}
+		got := r.o.Tracer.Now()
 		changes, err := r.writer.transform(hard, b.Changes)
 		if err != nil {
 			return err
 		}
 		err = r.queue.fill(read, b.Position != nil, func(l *load) error {
+			r.follow(l, began, got, changes, b.Position != nil)
 			if err := r.writer.append(hard, l, changes); err != nil {
 				return err
 			}
+			l.way.encoded = r.o.Tracer.Now()
 			if b.Position != nil {
 				l.position = slices.Clone(b.Position)
 			}
@@ -290,6 +301,7 @@ func (r *run) commit(hard context.Context) error {
 			return nil
 		}
 		if err := r.store(hard, l); err != nil {
+			l.way.span.End(err, time.Time{})
 			return err
 		}
 		r.queue.give(l)
@@ -298,6 +310,7 @@ func (r *run) commit(hard context.Context) error {
 
 // store appends a load. If it ends a transaction, it commits and acknowledges it.
 func (r *run) store(hard context.Context, l *load) error {
+	began := r.o.Tracer.Now()
 	for i := range l.parts {
 		p := &l.parts[i]
 		if err := r.producer.Append(hard, p.TopicPartition, p.records...); err != nil {
@@ -307,13 +320,16 @@ func (r *run) store(hard context.Context, l *load) error {
 			return fmt.Errorf("append to %s-%d: %w", p.Topic, p.Partition, err)
 		}
 	}
+	l.traceAppend(r.o.Source, r.o.Connector, began)
 	r.pending.add(l.numbers)
 	if l.position == nil {
 		return nil
 	}
+	began = r.o.Tracer.Now()
 	if err := r.producer.Commit(hard, l.position); err != nil {
 		return fmt.Errorf("commit source %q: %w", r.o.Source, err)
 	}
+	l.traceCommit(began, r.pending)
 	r.meter.committed(r.pending.take())
 	r.setDurable(l.position)
 	if err := r.source.Ack(hard, l.position); err != nil {

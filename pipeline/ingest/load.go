@@ -20,6 +20,7 @@ type load struct {
 	headers  []log.Header
 	numbers  batch
 	position connectors.Position // covers all of it; nil: the transaction goes on in the next load
+	way      way
 }
 
 // part is the records for one partition.
@@ -73,13 +74,14 @@ type end struct {
 	records []int // for each part
 	headers int
 	numbers batch
+	way     way
 }
 
 func (l *load) mark(records []int) end {
 	for i := range l.parts {
 		records = append(records, len(l.parts[i].records))
 	}
-	return end{records: records, headers: len(l.headers), numbers: l.numbers}
+	return end{records: records, headers: len(l.headers), numbers: l.numbers, way: l.way}
 }
 
 // cut takes away what was added since the mark.
@@ -90,6 +92,7 @@ func (l *load) cut(to end) {
 	}
 	l.headers = l.headers[:min(to.headers, len(l.headers))]
 	l.numbers = to.numbers
+	l.way = to.way
 }
 
 // empty reports that there is nothing to do.
@@ -107,6 +110,7 @@ func (l *load) reset() {
 	l.headers = l.headers[:0]
 	l.numbers = batch{tables: l.numbers.tables[:0]}
 	l.position = nil
+	l.way = way{}
 }
 
 // queue is the place between the goroutine that reads and the one that commits: one load that grows.

@@ -28,6 +28,7 @@ type route struct {
 	meter      *tableMeter
 	lineage    *lineage
 	rows       int64    // changes since the last commit
+	traced     bool     // its rows are events that carry a traceparent of their own
 	held       *pending // where changes of a paused table wait; nil: it is not
 }
 
@@ -152,7 +153,7 @@ func (w *writer) newRoute(ctx context.Context, t *connectors.Table) (*route, err
 	r := &route{
 		encoder: encoder, encoding: encoding,
 		table: t, topic: name, lineage: w.lineageOf(name, t), compacted: topic.Config.Compact,
-		maxBytes: topic.Config.MaxRecordBytes, meter: w.meter.table(t.FullName(), name),
+		maxBytes: topic.Config.MaxRecordBytes, meter: w.meter.table(t.FullName(), name), traced: carriesTrace(t),
 	}
 	if r.maxBytes == 0 {
 		r.maxBytes = w.o.Limits.RowBytes

@@ -10,6 +10,7 @@ import (
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/codec"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // writer turns changes into records. It belongs to the goroutine that reads.
@@ -223,7 +224,7 @@ func (w *writer) nextBarrier() int64 {
 // headersOf returns the headers of a change, with room for one more.
 func (w *writer) headersOf(r *route, c *connectors.Change) []log.Header {
 	l := w.load
-	if cap(l.headers)-len(l.headers) < 4 {
+	if cap(l.headers)-len(l.headers) < 5 {
 		l.headers = make([]log.Header, 0, max(4*1024, cap(l.headers)))
 	}
 	start := len(l.headers)
@@ -238,6 +239,9 @@ func (w *writer) headersOf(r *route, c *connectors.Change) []log.Header {
 	}
 	if r.encoding != nil {
 		l.headers = append(l.headers, log.Header{Key: codec.HeaderEncoding, Value: r.encoding})
+	}
+	if l.way.parent != nil && !r.traced {
+		l.headers = append(l.headers, log.Header{Key: trace.Header, Value: l.way.parent})
 	}
 	return append(l.headers[start:len(l.headers):len(l.headers)], codec.EventHeaders(c)...)
 }

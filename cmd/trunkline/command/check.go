@@ -79,6 +79,11 @@ func (a *app) connectAll(ctx context.Context, cfg config.Config, report *checkup
 			return checkCluster(ctx, cfg.Log)
 		})
 	}
+	if !cfg.Tracing.Off() {
+		report.look(ctx, cfg, "tracing", "endpoint", "", func(ctx context.Context, _ connectors.Env) ([]connectors.Finding, error) {
+			return checkTracing(ctx, cfg)
+		})
+	}
 	for _, s := range cfg.Sources {
 		report.look(ctx, cfg, "source", s.Name, s.Name, s.Check)
 	}

@@ -93,8 +93,13 @@ func (a *app) run(ctx context.Context, f runFlags) (err error) {
 		return err
 	}
 	defer clean()
+	tracer, endTraces, err := a.openTracer(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	p, err := pipeline.New(cfg, journal, pipeline.Options{
-		Logger: logger, Only: f.only, Once: f.once, DrainTimeout: f.drain, Version: a.version, SpillDir: spill,
+		Logger: logger, Only: f.only, Once: f.once, DrainTimeout: f.drain, Version: a.version, Tracer: tracer, SpillDir: spill,
 	})
 	if errors.Is(err, pipeline.ErrUnknown) {
 		return usagef("--only %w", err)
