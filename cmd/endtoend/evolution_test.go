@@ -3,7 +3,9 @@ package endtoend
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -19,8 +21,10 @@ type evolving struct {
 	seed   uint64
 	source evolver
 	target evolver
+	line   *line
 	tables []string
 	trace  []string
+	slow   time.Duration // the longest that a quiet point took
 
 	// touched has the columns, as table and name, that were changed since the last quiet point, and the tables of which one was.
 	// A source that was away may see two changes of one column at once, and no row of what it was in between: what the second
@@ -37,6 +41,7 @@ type evolver interface {
 	content(table string, columns []evolvingColumn) []string
 	quote(name string) string
 	words() *evolvingWords
+	sessions() []string // what the server's sessions do and wait for
 }
 
 type evolvingColumn struct {
@@ -221,23 +226,43 @@ func (e *evolving) quiet(round int) {
 		columns := e.source.columns(table)
 		slices.SortFunc(columns, func(a, b evolvingColumn) int { return strings.Compare(a.name, b.name) })
 		want := e.source.content(table, columns)
-		deadline := time.Now().Add(patience)
+		begun := time.Now()
 		for {
 			got := e.target.content(table, columns)
 			if slices.Equal(want, got) {
 				break
 			}
-			if time.Now().After(deadline) {
+			if time.Since(begun) > patience {
+				e.explain()
 				e.t.Fatalf("seed %d, round %d, table %s: %d rows in the source, %d in the target; first difference: %s; the last statements:\n%s", e.seed, round, table,
 					len(want), len(got), firstDifference(want, got), strings.Join(e.trace[max(0, len(e.trace)-200):], ";\n"))
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
+		e.slow = max(e.slow, time.Since(begun))
 	}
+}
+
+// explain logs what the daemon and both servers are at, where nothing goes on.
+func (e *evolving) explain() {
+	e.t.Helper()
+	for _, path := range []string{"/api/status", "/debug/pprof/goroutine?debug=2"} {
+		client := http.Client{Timeout: 10 * time.Second}
+		answer, err := client.Get("http://" + e.line.http + path)
+		if err != nil {
+			e.t.Log(err)
+			continue
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		e.t.Logf("%s: %v\n%s", path, err, text)
+	}
+	e.t.Logf("sessions of the source:\n%s\nsessions of the target:\n%s", strings.Join(e.source.sessions(), "\n"), strings.Join(e.target.sessions(), "\n"))
 }
 
 // evolve runs rounds of changes with kill -9 among them.
 func (e *evolving) evolve(l *line) {
+	e.line = l
 	seed, err := strconv.ParseUint(os.Getenv("TRUNKLINE_SEED"), 10, 64)
 	if err != nil && os.Getenv("TRUNKLINE_SOAK") != "" {
 		seed = rand.Uint64N(1 << 32)
@@ -275,7 +300,7 @@ func (e *evolving) evolve(l *line) {
 			shapes++
 		}
 	}
-	e.t.Logf("%d statements, %d of them changed a table", len(e.trace), shapes)
+	e.t.Logf("%d statements, %d of them changed a table; the slowest quiet point came after %s", len(e.trace), shapes, e.slow.Round(time.Millisecond))
 	if shapes == 0 {
 		e.t.Errorf("seed %d: no statement changed a table", e.seed)
 	}
@@ -319,6 +344,12 @@ func (d postgresEvolver) words() *evolvingWords {
 		alter: func(column, typ string) string { return "ALTER COLUMN " + column + " TYPE " + typ },
 		inTx:  true, single: true, full: "REPLICA IDENTITY FULL",
 	}
+}
+
+func (d postgresEvolver) sessions() []string {
+	return append(d.list(`SELECT concat_ws(' | ', pid, backend_type, application_name, state, wait_event_type, wait_event, now() - xact_start, 'blocked by ' || pg_blocking_pids(pid)::text, left(query, 200))
+		FROM pg_stat_activity WHERE datname = current_database() ORDER BY 1`),
+		d.list("SELECT s::text FROM pg_replication_slots s WHERE database = current_database()")...)
 }
 
 func (d postgresEvolver) columns(table string) []evolvingColumn {
@@ -376,6 +407,10 @@ func (d mariaEvolver) words() *evolvingWords {
 		alter: func(column, typ string) string { return "MODIFY COLUMN " + column + " " + typ },
 		place: true,
 	}
+}
+
+func (d mariaEvolver) sessions() []string {
+	return d.list("SELECT CONCAT_WS(' | ', ID, COMMAND, TIME_MS, STATE, LEFT(INFO, 200)) FROM information_schema.PROCESSLIST")
 }
 
 func (d mariaEvolver) columns(table string) []evolvingColumn {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type schemas struct {
 	logger  *slog.Logger
 	report  func(connectors.Report)
 	tables  map[tableName]*tracked
+	left    history // of tables that were read and are not in the configuration any more
 
 	packed []byte // of the history; nil: it has changed
 }
@@ -134,6 +136,7 @@ func (s *schemas) pack() ([]byte, error) {
 		return s.packed, nil
 	}
 	h := history{}
+	maps.Copy(h, s.left)
 	for n, t := range s.tables {
 		h[n] = t.shape.def
 	}

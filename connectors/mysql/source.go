@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -135,6 +136,7 @@ func (s *Source) loadTables(ctx context.Context) error {
 		if known, err = unpackHistory(s.pos.History); err != nil {
 			return fmt.Errorf("%w: %w", err, connectors.ErrFatal)
 		}
+		s.leave(known)
 		for n, def := range known {
 			if err := s.schemas.set(n, def); err != nil {
 				return err
@@ -152,6 +154,24 @@ func (s *Source) loadTables(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leave takes the tables out of the position that the configuration does not name any more: their changes are not seen from here
+// on, so one that comes back is read anew. The history keeps what was handed over of them last, which then has to go.
+func (s *Source) leave(known history) {
+	s.pos.Tables = slices.DeleteFunc(slices.Clone(s.pos.Tables), func(n tableName) bool { return s.config.spec(n) == nil })
+	if s.pos.Snapshot != nil {
+		maps.DeleteFunc(s.pos.Snapshot.Tables, func(n tableName, _ *tableMark) bool { return s.config.spec(n) == nil })
+	}
+	s.schemas.left = history{}
+	for n, def := range known {
+		switch {
+		case s.config.spec(n) == nil:
+			s.schemas.left[n] = def
+		case s.config.Snapshot == snapshotNever && !slices.Contains(s.pos.Tables, n):
+			delete(known, n) // it is not read, and goes on as it is now
+		}
+	}
 }
 
 // end asks where the binary log ends.

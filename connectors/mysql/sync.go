@@ -125,8 +125,12 @@ func (s *Source) sync(ctx context.Context, list []*foundTable) error {
 		s.pos.Skip = map[tableName]place{}
 	}
 	var void []tableName // what was handed over of them before does not count
+	before := map[tableName]*connectors.Table{}
 	for _, t := range list {
 		known := s.schemas.tables[t.name]
+		if known != nil {
+			before[t.name] = known.shape.table
+		}
 		ahead := known != nil && known.shape.def.differs(t.def)
 		if ahead { // what the stream brings from before the moment is of another shape than the rows
 			mark := s.pos.Snapshot
@@ -156,9 +160,13 @@ func (s *Source) sync(ctx context.Context, list []*foundTable) error {
 		return err
 	}
 	for _, n := range void {
-		if t := s.schemas.tables[n]; t != nil {
+		table := before[n] // what has to go is of this version: a target could not give it the new key
+		if t := s.schemas.tables[n]; table == nil && t != nil {
+			table = t.shape.table
+		}
+		if table != nil {
 			m := stampOf(workers[0])
-			s.void = append(s.void, connectors.Change{Op: connectors.Truncate, Table: t.shape.table, Time: time.Now().UTC(), Origin: m.origin, Position: m.position})
+			s.void = append(s.void, connectors.Change{Op: connectors.Truncate, Table: table, Time: time.Now().UTC(), Origin: m.origin, Position: m.position})
 		}
 	}
 	return nil

@@ -191,3 +191,63 @@ func TestAltersBeforeAResync(t *testing.T) {
 	}
 	h.wantAltered()
 }
+
+// Where the catalog has another key than the stream knows, what was handed over goes before the version with that key comes: in
+// a target the rows from before may not fit it.
+func TestRowsGoBeforeTheirKeyChanges(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*harness){
+		"in the middle of a resync": func(h *harness) {
+			if err := h.source.(connectors.Resyncer).Resync(t.Context(), h.name+".t"); err != nil {
+				t.Fatal(err)
+			}
+			h.until("some of the rows again", func() bool {
+				p, err := parsePosition(h.mark)
+				return err == nil && p.Snapshot != nil && p.Snapshot.begun(tableName{h.name, "t"})
+			})
+			h.close()
+		},
+		"left out for a while": func(h *harness) {
+			h.close()
+			h.config.Tables[0].Name = h.name + ".other"
+			h.open()
+			h.exec("DELETE FROM t WHERE id <= 10", "INSERT INTO t VALUES (1000, 7)", "INSERT INTO other VALUES (2)")
+			h.untilMore(1)
+			h.close()
+			h.config.Tables[0].Name = h.name + ".*"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, "*", "CREATE TABLE t (id varchar(9) PRIMARY KEY, a int NOT NULL)", "CREATE TABLE other (id int PRIMARY KEY)",
+				"INSERT INTO t SELECT seq, 7 FROM seq_1_to_300", "INSERT INTO other VALUES (1)")
+			h.env.Limits.BatchRows, h.config.SnapshotChunk = 10, 10
+			h.open()
+			h.catchUp()
+			leave(h)
+			h.exec("UPDATE t SET a = id", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a)")
+			h.open()
+			h.catchUp()
+			h.until("the rows under their new key", func() bool {
+				last := h.changes[len(h.changes)-1].Table
+				return last.Columns[last.Key[0]].Name == "a" && slices.Equal(h.replica("t"), h.rowsOf("t"))
+			})
+			emptied, rekeyed := false, false
+			for _, c := range h.changes {
+				if c.Table == nil || c.Table.Name != "t" {
+					continue
+				}
+				rekeyed = rekeyed || c.Table.Columns[c.Table.Key[0]].Name == "a"
+				if emptied = emptied || c.Op == connectors.Truncate; rekeyed && !emptied {
+					t.Fatal("the table has another key while its rows from before are there")
+				}
+				if c.Op == connectors.Truncate && rekeyed {
+					t.Fatal("the rows go with the new key, which a target has to give them first")
+				}
+			}
+			if !emptied || !rekeyed {
+				t.Errorf("emptied: %v, with another key: %v", emptied, rekeyed)
+			}
+		})
+	}
+}
