@@ -248,6 +248,14 @@ func (l *imprints) doubts(oid uint32) {
 	}
 }
 
+// has reports that rows of the table were handed over.
+func (l *imprints) has(oid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.known[oid]
+	return ok
+}
+
 // replaced reports that the rows of a table are found under another name or key since it was judged.
 func (l *imprints) replaced(r *relation) bool {
 	l.mu.Lock()

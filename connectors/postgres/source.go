@@ -527,6 +527,7 @@ func (s *Source) Read(ctx context.Context) (connectors.Batch, error) {
 			return connectors.Batch{}, err
 		}
 		st = s.stream.Load()
+		s.watch.look() // what was done to a table during the snapshot
 	}
 	return st.read(ctx)
 }

@@ -41,6 +41,7 @@ type syncs struct {
 	reread  func(context.Context, syncTarget, [][]connectors.Value) (*syncSource, []connectors.Change, error)
 	failed  func(t *tracked, live bool, err error)
 	opening uint32 // the table whose moment is being chosen
+	missed  bool   // it was asked for meanwhile: what was done to it may be later than its moment
 }
 
 // syncBackoff spaces the attempts to sync one table: a commit that others do not see yet is seen soon, unless it waits for a
@@ -73,15 +74,27 @@ func (q *syncs) request(r syncRequest) bool {
 	case q.opening != r.oid:
 		q.waiting = append(q.waiting, r)
 		return true
+	default:
+		q.missed = true
 	}
 	return false
 }
 
-// chooses notes the table whose moment is being chosen; zero: none.
+// chooses notes the table whose moment is being chosen.
 func (q *syncs) chooses(oid uint32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.opening = oid
+	q.opening, q.missed = oid, false
+}
+
+// chosen notes that no moment is being chosen any more, and reports whether the table has to be judged again, by what it was at
+// that moment.
+func (q *syncs) chosen() (missed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	missed = q.missed
+	q.opening, q.missed = 0, false
+	return missed
 }
 
 func (q *syncs) next() (syncRequest, bool) {
@@ -218,12 +231,15 @@ func (s *stream) syncMore(ctx context.Context) (connectors.Batch, bool, error) {
 		select {
 		case o := <-t.opened:
 			t.opened = nil
-			q.chooses(0)
+			missed := q.chosen()
 			if o.err != nil {
 				return connectors.Batch{}, false, s.failSync(t, o.err)
 			}
 			t.source, t.table.published = o.source, true
 			s.imprints.begin(o.source.relation)
+			if missed {
+				s.look()
+			}
 		default:
 		}
 		return connectors.Batch{}, false, nil
@@ -253,8 +269,9 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 		return err
 	}
 	t := &tableSync{table: table, shape: table.shape, spool: f, failed: r.failed, wasLive: !r.replace && slices.Contains(s.pos.Tables, r.oid)}
-	// Without a key, rows that are read anew cannot be told from those that are there.
-	t.void = r.replace || slices.Contains(s.pos.Begun, r.oid) || t.wasLive && len(table.shape.table.Key) == 0 ||
+	// Without a key, rows that are read anew cannot be told from those that are there; of a table that was read and is not live,
+	// because it was not in the configuration for a while, rows may have gone.
+	t.void = r.replace || slices.Contains(s.pos.Begun, r.oid) || t.wasLive && len(table.shape.table.Key) == 0 || !t.wasLive && s.imprints.has(r.oid) ||
 		s.imprints.taken(r.oid, table.relation.schema, table.relation.name)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t.cancel = cancel
@@ -263,7 +280,7 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 	if t.wasLive { // its changes have to be judged by what the snapshot has seen, so that comes first
 		target.recent = s.handedOver()
 		t.source, err = s.syncs.open(run, target)
-		s.syncs.chooses(0)
+		missed := s.syncs.chosen()
 		if err != nil {
 			cancel()
 			f.remove()
@@ -271,6 +288,9 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 			return nil
 		}
 		s.imprints.begin(t.source.relation)
+		if missed {
+			s.look()
+		}
 		if err := s.wal.status(true); err != nil { // the answer tells how far the server is
 			return err
 		}

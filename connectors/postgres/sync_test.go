@@ -147,6 +147,52 @@ func TestResyncReadsATableAnew(t *testing.T) {
 	h.wantTable("public.old", "id, v", "id")
 }
 
+// A table that comes back to the configuration is read anew, without the rows that have gone meanwhile.
+func TestTableThatWasLeftOutForAWhile(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.*", `CREATE TABLE old (id int PRIMARY KEY, v text)`, `CREATE TABLE left_out (id int PRIMARY KEY, v text)`,
+		`INSERT INTO left_out SELECT i, 'v' FROM generate_series(1, 10) i`)
+	h.open()
+	h.catchUp()
+	h.config.Tables[0].Name = "public.old"
+	h.open()
+	h.exec(`DELETE FROM left_out WHERE id < 5`, `UPDATE left_out SET v = 'w' WHERE id = 7`, `INSERT INTO left_out VALUES (11, 'x')`, `INSERT INTO old VALUES (1, 'v')`)
+	h.catchUp()
+	h.config.Tables[0].Name = "public.*"
+	h.open()
+	h.exec(`DELETE FROM left_out WHERE id = 10`, `INSERT INTO left_out VALUES (12, 'y')`)
+	h.untilSame("public.left_out")
+	h.catchUp()
+	h.wantTable("public.left_out", "id, v", "id")
+	h.wantTable("public.old", "id, v", "id")
+}
+
+// What is done to a table while the moment is chosen at which it is read anew may be later than that moment: it is looked at
+// again as soon as the moment is known, and not when the tables are looked for the next time.
+func TestAlterWhileTheMomentIsChosen(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "public.*", `CREATE TYPE mood AS ENUM ('sad', 'ok')`, `CREATE TABLE moody (id int PRIMARY KEY, v mood)`, `INSERT INTO moody VALUES (1, 'sad'), (2, 'ok')`)
+	h.config.Rescan = time.Hour
+	h.open()
+	h.catchUp()
+	source := h.source.(*Source)
+	open, altered := source.syncs.open, false
+	source.syncs.open = func(ctx context.Context, target syncTarget) (*syncSource, error) {
+		s, err := open(ctx, target)
+		if err == nil && !altered {
+			altered = true
+			h.exec(`ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'`)
+			err = source.rescan(ctx, map[uint32]string{})
+		}
+		return s, err
+	}
+	if err := source.Resync(t.Context(), "public.moody"); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the rows a second and a third time", func() bool { return h.changesOf("public.moody", connectors.Snapshot) >= 6 })
+	h.untilSame("public.moody")
+}
+
 func TestSyncStartsAgainAfterACrash(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "public.old", addedTables()...)

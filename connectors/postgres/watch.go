@@ -136,7 +136,8 @@ func (s *Source) rescan(ctx context.Context, refused map[uint32]string) error {
 		}
 	}
 	if len(fresh) > 0 {
-		err := s.catalog.do(ctx, func(conn *pgx.Conn) error {
+		// Adding waits for who alters one of them, and the stream must not wait for the catalog's connection meanwhile.
+		err := s.catalog.separate(ctx, func(conn *pgx.Conn) error {
 			p, err := loadPublication(ctx, conn, s.config.Publication)
 			if err != nil {
 				return err
