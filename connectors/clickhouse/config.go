@@ -112,7 +112,7 @@ func (c *SinkConfig) connect() (driver.Conn, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("open clickhouse: %w", err)
 	}
-	return conn, database, nil
+	return quietConn{conn}, database, nil
 }
 
 // name returns the database and table that rows of t go to.

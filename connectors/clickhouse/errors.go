@@ -6,15 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ClickHouse/clickhouse-go/v2"
-
 	"github.com/trunkline/trunkline/connectors"
 )
 
 // Codes of the server's errors, from its ErrorCodes.cpp.
 var (
 	// refusals are about the rows of an INSERT: a constraint that they break, a value that its column can't take.
-	refusalCodes = []int32{6, 27, 38, 41, 53, 69, 70, 72, 131, 349, 469, 693}
+	refusalCodes = []int32{6, 27, 38, 41, 53, 69, 70, 72, 131, 349, 376, 395, 469, 675, 676, 691}
 
 	// fatalCodes are about rights and names, which a person has to change: no access, wrong password, unknown user,
 	// unknown type, wrong syntax, a setting that is not known.
@@ -23,11 +21,20 @@ var (
 
 // code returns the number of an error that the server gave, 0 for every other one.
 func code(err error) int32 {
-	var e *clickhouse.Exception
+	var e *serverError
 	if errors.As(err, &e) {
 		return e.Code
 	}
 	return 0
+}
+
+// refusal is the server's answer alone, without what this side did to get it.
+func refusal(err error) error {
+	var e *serverError
+	if errors.As(err, &e) {
+		return e
+	}
+	return err
 }
 
 func isRefusal(err error) bool { return slices.Contains(refusalCodes, code(err)) }

@@ -172,7 +172,7 @@ func (s *sink) insert(ctx context.Context, g group, refused refusals) error {
 	case !isRefusal(err):
 		return fmt.Errorf("insert into %s: %w", g.target.quoted(), fatal(err))
 	case len(g.rows) == 1:
-		refused.add(g.rows[0].Index, fmt.Errorf("the server refuses the row with error %d", code(err)))
+		refused.add(g.rows[0].Index, fmt.Errorf("the server refuses the row: %w", refusal(err)))
 		return nil
 	}
 	middle := len(g.rows) / 2
