@@ -93,7 +93,10 @@ func (t *target) find(columns []int, r *fold.Row, key fold.Key, number int) stri
 		}
 		fmt.Fprintf(&b, ", CAST("+expression+" AS Nullable(String))", quote(c.name))
 	}
-	fmt.Fprintf(&b, " FROM %s FINAL WHERE %s = 0", t.quoted(), deletedColumn)
+	fmt.Fprintf(&b, " FROM %s FINAL WHERE 1", t.quoted())
+	if !t.soft { // what is gone stays as it was, also when its delete comes again
+		fmt.Fprintf(&b, " AND %s = 0", deletedColumn)
+	}
 	for i, k := range r.Table.Key {
 		name := r.Table.Columns[k].Name
 		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })

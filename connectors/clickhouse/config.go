@@ -16,7 +16,10 @@ import (
 )
 
 const (
+	writeUpsert   = "upsert"
+	writeAppend   = "append"
 	applyDeletes  = "apply"
+	softDeletes   = "soft"
 	ignoreDeletes = "ignore"
 )
 
@@ -35,7 +38,12 @@ type SinkConfig struct {
 	// schema the database is the connection's. Default {schema}.{table}.
 	Table string `yaml:"table"`
 
-	Deletes string `yaml:"deletes"` // apply | ignore; apply
+	// Write is upsert (the newest row of a key is seen) or append (each change is one more row). Default upsert.
+	Write string `yaml:"write"`
+
+	// Deletes is apply (rows are seen no more), soft (they stay and _deleted says so; with append one more row that is
+	// marked) or ignore. Default apply, with append ignore.
+	Deletes string `yaml:"deletes"`
 
 	Schema          connectors.SchemaPolicy    `yaml:"schema"`          // evolve
 	Unrepresentable connectors.Unrepresentable `yaml:"unrepresentable"` // dead_letter | text | null; dead_letter
@@ -47,7 +55,7 @@ func Connector() connectors.Connector {
 }
 
 func decodeSink(decode connectors.Decode) (*SinkConfig, error) {
-	c := &SinkConfig{Table: "{schema}.{table}", Deletes: applyDeletes, Schema: connectors.FollowAll(connectors.Evolve), Unrepresentable: connectors.UnrepresentableDeadLetter}
+	c := &SinkConfig{Table: "{schema}.{table}", Schema: connectors.FollowAll(connectors.Evolve), Unrepresentable: connectors.UnrepresentableDeadLetter}
 	return c, decode(c)
 }
 
@@ -67,10 +75,31 @@ func (c *SinkConfig) Validate() error {
 	if !strings.Contains(c.Table, "{table}") {
 		errs = append(errs, errors.New("table must contain {table}, so that no two tables share a target"))
 	}
-	if c.Deletes != applyDeletes && c.Deletes != ignoreDeletes {
-		errs = append(errs, errors.New("deletes is not one of apply, ignore"))
+	return errors.Join(append(errs, c.validateWrite(), c.Schema.Validate(), c.Unrepresentable.Validate())...)
+}
+
+// validateWrite checks what becomes of changes and deletes, and fills in what is empty.
+func (c *SinkConfig) validateWrite() error {
+	if c.Write == "" {
+		c.Write = writeUpsert
 	}
-	return errors.Join(append(errs, c.Schema.Validate(), c.Unrepresentable.Validate())...)
+	if c.Write != writeUpsert && c.Write != writeAppend {
+		return errors.New("write is not one of upsert, append")
+	}
+	switch c.Deletes {
+	case "":
+		if c.Deletes = applyDeletes; c.Write == writeAppend {
+			c.Deletes = ignoreDeletes
+		}
+	case applyDeletes:
+		if c.Write == writeAppend {
+			return errors.New("deletes: apply needs write: upsert; with append a delete can be soft (one more row, marked) or ignore")
+		}
+	case softDeletes, ignoreDeletes:
+	default:
+		return errors.New("deletes is not one of apply, soft, ignore")
+	}
+	return nil
 }
 
 const (

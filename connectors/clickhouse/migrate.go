@@ -13,6 +13,9 @@ import (
 // Migrate makes the target of a table fit its new version, as far as the setting schema allows. Each statement of it can
 // come again after a crash, and finds what was done.
 func (s *sink) Migrate(ctx context.Context, m connectors.Migration) error {
+	if s.config.Write == writeAppend {
+		m.From, m.To = s.images.Table(m.From), s.images.Table(m.To)
+	}
 	m.From, m.To = s.fitter.Table(m.From, true), s.fitter.Table(m.To, true)
 	_, err := s.prepare(ctx, m)
 	return err
@@ -37,7 +40,7 @@ func (s *sink) prepare(ctx context.Context, m connectors.Migration) (*target, er
 	if err != nil {
 		return nil, fmt.Errorf("prepare table %s: %w", p.target, fatal(err))
 	}
-	tg := &target{name: name, keyless: len(m.To.Key) == 0}
+	tg := &target{name: name, keyless: len(m.To.Key) == 0, soft: s.config.Deletes == softDeletes}
 	if err := tg.build(m.To, f, s.names[name]); err != nil {
 		return nil, fmt.Errorf("prepare table %s: %w: %w", p.target, err, connectors.ErrFatal)
 	}

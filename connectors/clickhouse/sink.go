@@ -31,6 +31,7 @@ type sink struct {
 	names    map[[2]string]*target // the newest target of each table
 	fitter   *connectors.Fitter
 	folded   *fold.Batch
+	images   fold.Images
 }
 
 func open(ctx context.Context, c *SinkConfig, env connectors.Env) (connectors.Sink, error) {
@@ -66,7 +67,7 @@ type group struct {
 
 // Write stores the batch, an INSERT for each table. After an error some of it may be there, where the same comes again.
 func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
-	err := s.write(ctx, b)
+	err := s.writeParts(ctx, b)
 	var rows *connectors.RowsError
 	if err != nil && !errors.As(err, &rows) {
 		s.forget()
@@ -74,11 +75,42 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 	return err
 }
 
+// WholeRows is true where each image becomes a row.
+func (s *sink) WholeRows() bool { return s.config.Write == writeAppend }
+
+// writeParts writes what stands before a truncate first where rows that go stay with a mark: then the truncate finds them.
+func (s *sink) writeParts(ctx context.Context, b connectors.Batch) error {
+	if s.config.Write == writeAppend || s.config.Deletes != softDeletes {
+		return s.write(ctx, b)
+	}
+	for start := 0; start < len(b.Changes); {
+		end := start + fold.Cut(b.Changes[start:])
+		part := b
+		part.Changes = b.Changes[start:end]
+		err := s.write(ctx, part)
+		var rows *connectors.RowsError
+		if errors.As(err, &rows) {
+			for i := range rows.Rows {
+				rows.Rows[i].Index += start
+			}
+		}
+		if err != nil {
+			return err
+		}
+		start = end
+	}
+	return nil
+}
+
 func (s *sink) write(ctx context.Context, b connectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	changes, err := s.fitter.Fit(b.Changes, func(*connectors.Table) bool { return true }, func(t *connectors.Table) ([]connectors.Holds, error) {
+	changes := b.Changes
+	if s.config.Write == writeAppend {
+		changes = s.images.Of(changes, s.config.Deletes == softDeletes)
+	}
+	changes, err := s.fitter.Fit(changes, func(*connectors.Table) bool { return true }, func(t *connectors.Table) ([]connectors.Holds, error) {
 		tg, err := s.target(ctx, t)
 		if err != nil {
 			return nil, err
@@ -94,6 +126,12 @@ func (s *sink) write(ctx context.Context, b connectors.Batch) error {
 	s.folded = fold.Fold(changes, b.Stream, s.folded)
 	if err := s.folded.Refused(); err != nil {
 		return err
+	}
+	switch {
+	case s.config.Write == writeAppend:
+		s.folded.Mark(b.Changes)
+	case s.config.Deletes == softDeletes:
+		s.folded.Keep()
 	}
 	groups, err := s.groups(ctx)
 	if err != nil {
@@ -114,7 +152,7 @@ func (s *sink) write(ctx context.Context, b connectors.Batch) error {
 		if err != nil {
 			return err
 		}
-		if err := s.conn.Exec(ctx, "TRUNCATE TABLE "+tg.quoted()); err != nil {
+		if err := s.conn.Exec(ctx, tg.empty()); err != nil {
 			return fmt.Errorf("truncate %s: %w", tg.quoted(), fatal(err))
 		}
 	}

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,6 +40,8 @@ type target struct {
 	columns []column           // those of the source that are there, then the sink's own
 	holds   []connectors.Holds // by the columns of the source's table
 	keyless bool
+	soft    bool     // rows that go stay with deletedColumn
+	all     []string // every column that takes values, those of the table's owner too
 	insert  string
 }
 
@@ -128,7 +131,7 @@ func (s *sink) create(t *connectors.Table, name [2]string) string {
 		key = []string{streamColumn, versionColumn}
 	}
 	engine := "ReplacingMergeTree(" + versionColumn
-	if s.server.deleted && len(t.Key) > 0 {
+	if s.server.deleted && len(t.Key) > 0 && s.config.Deletes != softDeletes {
 		engine += ", " + deletedColumn
 	}
 	fmt.Fprintf(&b, "%s UInt64, %s UInt8) ENGINE = %s) ORDER BY (%s)", versionColumn, deletedColumn, engine, strings.Join(key, ", "))
@@ -137,7 +140,7 @@ func (s *sink) create(t *connectors.Table, name [2]string) string {
 
 // found is what the server says of a table.
 type found struct {
-	engine, sorting string
+	engine, sorting string            // the engine with its arguments
 	columns         map[string]string // types by name
 }
 
@@ -163,7 +166,7 @@ func (s *sink) look(ctx context.Context, name [2]string) (*found, error) {
 	if err := rows.Close(); err != nil {
 		return nil, err
 	}
-	err = s.conn.QueryRow(ctx, "SELECT engine, sorting_key FROM system.tables"+where+"name = "+literal(name[1])).Scan(&f.engine, &f.sorting)
+	err = s.conn.QueryRow(ctx, "SELECT engine_full, sorting_key FROM system.tables"+where+"name = "+literal(name[1])).Scan(&f.engine, &f.sorting)
 	return f, err
 }
 
@@ -173,6 +176,25 @@ func (s *sink) target(ctx context.Context, t *connectors.Table) (*target, error)
 		return tg, nil
 	}
 	return s.prepare(ctx, connectors.Migration{To: t})
+}
+
+// hiding is an engine to which FINAL leaves out the rows that deletedColumn marks.
+var hiding = regexp.MustCompile("ReplacingMergeTree\\([^)]*" + deletedColumn)
+
+// empty returns the statement of a truncate. Rows that stay are written again with the mark and the version that they
+// have: of two rows with one version the last counts.
+func (t *target) empty() string {
+	if !t.soft {
+		return "TRUNCATE TABLE " + t.quoted()
+	}
+	var names []string
+	for _, name := range t.all {
+		if name != deletedColumn {
+			names = append(names, quote(name))
+		}
+	}
+	list := strings.Join(names, ", ")
+	return "INSERT INTO " + t.quoted() + " (" + list + ", " + deletedColumn + ") SELECT " + list + ", 1 FROM " + t.quoted() + " FINAL WHERE " + deletedColumn + " = 0"
 }
 
 // fits reports why rows of t can't live in the table that is there.
@@ -195,7 +217,11 @@ func (s *sink) fits(t *connectors.Table, f *found, name string) error {
 		}
 	}
 	if !strings.Contains(f.engine, "ReplacingMergeTree") {
-		return misfit("its engine " + f.engine + " keeps the older rows of a key; it has to be ReplacingMergeTree(" + versionColumn + ")")
+		engine, _, _ := strings.Cut(f.engine, " ")
+		return misfit("its engine " + engine + " keeps the older rows of a key; it has to be ReplacingMergeTree(" + versionColumn + ")")
+	}
+	if s.config.Deletes == softDeletes && hiding.MatchString(f.engine) {
+		return misfit("its engine hides the rows that " + deletedColumn + " marks, and with deletes: soft they are to be seen; it has to be ReplacingMergeTree(" + versionColumn + ")")
 	}
 	if strings.ContainsAny(strings.Join(key, ""), ", `()\"\\") {
 		return nil // names that a list of names does not show plainly
@@ -243,6 +269,7 @@ func (t *target) build(table *connectors.Table, f *found, before *target) error 
 			return err
 		}
 	}
+	t.all = slices.Sorted(maps.Keys(f.columns))
 	names := make([]string, len(t.columns))
 	for i := range t.columns {
 		names[i] = quote(t.columns[i].name)
@@ -295,7 +322,7 @@ func (t *target) value(c *column, r *fold.Row, at int) connectors.Value {
 	case versionColumn:
 		return connectors.UintValue(uint64(r.Offset))
 	case deletedColumn:
-		if r.Values == nil {
+		if r.Values == nil || r.Gone {
 			return connectors.UintValue(1)
 		}
 		return connectors.UintValue(0)

@@ -39,8 +39,11 @@ func docID(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// deletedField says in each document, with deletes: soft, whether the source has the row no more.
+const deletedField = "_deleted"
+
 // document is the JSON of a row. What the row lacks comes from the old document.
-func document(r *fold.Row, old map[string]string) []byte {
+func document(r *fold.Row, old map[string]string, soft bool) []byte {
 	text := append(make([]byte, 0, 256), '{')
 	for i, v := range r.Values {
 		name := r.Table.Columns[i].Name
@@ -53,6 +56,12 @@ func document(r *fold.Row, old map[string]string) []byte {
 		} else {
 			text = connectors.AppendJSON(text, v)
 		}
+	}
+	if soft {
+		if len(r.Values) > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendBool(append(text, `"`+deletedField+`":`...), r.Gone)
 	}
 	return append(text, '}')
 }
@@ -67,7 +76,7 @@ func (a *action) appendTo(dst []byte) []byte {
 	dst = connectors.AppendJSONString(dst, []byte(a.index))
 	dst = connectors.AppendJSONString(append(dst, `,"_id":`...), []byte(a.id))
 	dst = strconv.AppendInt(append(dst, `,"version":`...), a.row.Offset+1, 10)
-	dst = append(dst, `,"version_type":"external"}}`+"\n"...)
+	dst = append(dst, `,"version_type":"external_gte"}}`+"\n"...)
 	if a.source != nil {
 		dst = append(append(dst, a.source...), '\n')
 	}
@@ -163,7 +172,7 @@ func settle(actions []action, items []map[string]item, refused map[int]error) (a
 			}
 			switch {
 			case it.Status/100 == 2:
-			case it.Status == http.StatusConflict: // the store has this version or a newer one
+			case it.Status == http.StatusConflict: // the store has a newer one
 			case it.Status == http.StatusNotFound && a.source == nil: // there was nothing to delete
 			case busy(it.Status), f.Type == "cluster_block_exception":
 				again, reason = append(again, a), f.Error()

@@ -15,7 +15,10 @@ import (
 )
 
 const (
+	writeUpsert   = "upsert"
+	writeAppend   = "append"
 	applyDeletes  = "apply"
+	softDeletes   = "soft"
 	ignoreDeletes = "ignore"
 )
 
@@ -28,9 +31,15 @@ type SinkConfig struct {
 
 	secure.TLS `yaml:",inline"`
 
-	Index   string        `yaml:"index"`   // template with {schema}, {table}, {database}, {topic}; {schema}.{table}
-	Deletes string        `yaml:"deletes"` // apply | ignore; apply
-	Retry   time.Duration `yaml:"retry"`   // how long documents that the store is too busy for are sent again before the batch is given back; 1m
+	Index string        `yaml:"index"` // template with {schema}, {table}, {database}, {topic}; {schema}.{table}
+	Retry time.Duration `yaml:"retry"` // how long documents that the store is too busy for are sent again before the batch is given back; 1m
+
+	// Write is upsert (a document for each row) or append (one for each change). Default upsert.
+	Write string `yaml:"write"`
+
+	// Deletes is apply (documents go), soft (they stay and their _deleted says so; with append one more that is marked) or
+	// ignore. Default apply, with append ignore.
+	Deletes string `yaml:"deletes"`
 
 	// Schema says whether missing indexes and fields are made: its add. Mappings are never changed otherwise.
 	Schema connectors.SchemaPolicy `yaml:"schema"` // evolve
@@ -42,7 +51,7 @@ func Connector() connectors.Connector {
 }
 
 func decodeSink(decode connectors.Decode) (*SinkConfig, error) {
-	c := &SinkConfig{Index: "{schema}.{table}", Deletes: applyDeletes, Retry: time.Minute, Schema: connectors.FollowAll(connectors.Evolve)}
+	c := &SinkConfig{Index: "{schema}.{table}", Retry: time.Minute, Schema: connectors.FollowAll(connectors.Evolve)}
 	return c, decode(c)
 }
 
@@ -58,13 +67,35 @@ func (c *SinkConfig) Validate() error {
 	if !strings.Contains(c.Index, "{table}") && !strings.Contains(c.Index, "{topic}") {
 		errs = append(errs, errors.New("index must contain {table} or {topic}, so that no two tables share an index"))
 	}
-	if c.Deletes != applyDeletes && c.Deletes != ignoreDeletes {
-		errs = append(errs, errors.New("deletes is not one of apply, ignore"))
-	}
+	errs = append(errs, c.validateWrite())
 	if c.Retry < 0 {
 		errs = append(errs, errors.New("retry must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// validateWrite checks what becomes of changes and deletes, and fills in what is empty.
+func (c *SinkConfig) validateWrite() error {
+	if c.Write == "" {
+		c.Write = writeUpsert
+	}
+	if c.Write != writeUpsert && c.Write != writeAppend {
+		return errors.New("write is not one of upsert, append")
+	}
+	switch c.Deletes {
+	case "":
+		if c.Deletes = applyDeletes; c.Write == writeAppend {
+			c.Deletes = ignoreDeletes
+		}
+	case applyDeletes:
+		if c.Write == writeAppend {
+			return errors.New("deletes: apply needs write: upsert; with append a delete can be soft (one more document, marked) or ignore")
+		}
+	case softDeletes, ignoreDeletes:
+	default:
+		return errors.New("deletes is not one of apply, soft, ignore")
+	}
+	return nil
 }
 
 // index returns the name of the index of a table. What a name of an index may not hold, capitals among it, becomes % and

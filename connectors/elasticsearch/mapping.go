@@ -19,6 +19,9 @@ func (s *sink) Migrate(ctx context.Context, m connectors.Migration) error {
 	if strings.Contains(s.config.Index, "{topic}") {
 		return nil
 	}
+	if s.config.Write == writeAppend {
+		m.To = s.images.Table(m.To)
+	}
 	return s.prepare(ctx, "", m.To)
 }
 
@@ -28,21 +31,21 @@ func (s *sink) prepare(ctx context.Context, stream string, t *connectors.Table) 
 	if s.ready[at] || s.config.Schema.Add == connectors.Ignore {
 		return nil
 	}
-	path := "/" + url.PathEscape(at.index)
+	path, soft := "/"+url.PathEscape(at.index), s.config.Deletes == softDeletes
 	var found map[string]struct {
 		Mappings struct{ Properties map[string]json.RawMessage }
 	}
 	err := s.client.json(ctx, "GET", path+"/_mapping", nil, &found)
 	switch {
 	case isStatus(err, 404):
-		body := append([]byte(`{"settings":{"index.gc_deletes":"`+gcDeletes+`"},"mappings":{"dynamic":false,"properties":`), properties(t, nil)...)
+		body := append([]byte(`{"settings":{"index.gc_deletes":"`+gcDeletes+`"},"mappings":{"dynamic":false,"properties":`), properties(t, nil, soft)...)
 		err = s.change(ctx, at.index, path, "it does not exist", append(body, "}}"...))
 	case err == nil:
 		has := map[string]json.RawMessage{}
 		for _, index := range found { // an alias has one index behind it
 			has = index.Mappings.Properties
 		}
-		if lacks := properties(t, has); string(lacks) != "{}" {
+		if lacks := properties(t, has, soft); string(lacks) != "{}" {
 			body := append([]byte(`{"properties":`), lacks...)
 			err = s.change(ctx, at.index, path+"/_mapping", "its mapping lacks columns", append(body, '}'))
 		}
@@ -75,7 +78,7 @@ func (s *sink) change(ctx context.Context, index, path, what string, body []byte
 }
 
 // properties returns the mapping of the columns that has lacks.
-func properties(t *connectors.Table, has map[string]json.RawMessage) []byte {
+func properties(t *connectors.Table, has map[string]json.RawMessage, soft bool) []byte {
 	text := []byte{'{'}
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -91,6 +94,12 @@ func properties(t *connectors.Table, has map[string]json.RawMessage) []byte {
 			kind = c.Elem
 		}
 		text = append(text, mapping(kind)...)
+	}
+	if _, ok := has[deletedField]; soft && !ok {
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = append(text, `"`+deletedField+`":`+mapping(connectors.Bool)...)
 	}
 	return append(text, '}')
 }

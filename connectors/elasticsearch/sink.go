@@ -2,7 +2,7 @@
 //
 // It promises that the documents are the rows of the source, whatever is written twice or late: every document and every
 // delete carries an external version, one more than the offset of its record, which is the same on every replay, and the
-// store refuses a lower one. So it is at least once and idempotent. What a change does not carry is read back first. It
+// store refuses a lower one and takes the same one again. So it is at least once and idempotent. What a change does not carry is read back first. It
 // speaks the plain bulk interface that both stores have. The pipeline calls it.
 package elasticsearch
 
@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/trunkline/trunkline/connectors"
@@ -24,6 +23,7 @@ type sink struct {
 	client *client
 	ready  map[place]bool // indexes that were looked at
 	folded *fold.Batch
+	images fold.Images
 
 	indexes connectors.Memo // their names
 }
@@ -51,12 +51,42 @@ func (s *sink) index(stream string, t *connectors.Table) string {
 	return s.indexes.Of(stream, t, func() string { return s.config.index(stream, t) })
 }
 
-// Write stores the batch. After an error some of it may be there, where the same comes again.
+// WholeRows is true where each image becomes a document.
+func (s *sink) WholeRows() bool { return s.config.Write == writeAppend }
+
+// Write stores the batch. After an error some of it may be there, where the same comes again. What stands before a truncate
+// is stored first where documents that go stay with a mark: then the truncate finds them.
 func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
+	if s.config.Write == writeAppend || s.config.Deletes != softDeletes {
+		return s.write(ctx, b)
+	}
+	for start := 0; start < len(b.Changes); {
+		end := start + fold.Cut(b.Changes[start:])
+		part := b
+		part.Changes = b.Changes[start:end]
+		err := s.write(ctx, part)
+		var rows *connectors.RowsError
+		if errors.As(err, &rows) {
+			for i := range rows.Rows {
+				rows.Rows[i].Index += start
+			}
+		}
+		if err != nil {
+			return err
+		}
+		start = end
+	}
+	return nil
+}
+
+func (s *sink) write(ctx context.Context, b connectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	changes := b.Changes
+	if s.config.Write == writeAppend {
+		changes = s.images.Of(changes, s.config.Deletes == softDeletes)
+	}
 	if s.config.Deletes == ignoreDeletes {
 		changes = slices.Clone(changes)
 		for i := range changes {
@@ -68,6 +98,12 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 	s.folded = fold.Fold(changes, b.Stream, s.folded)
 	if err := s.folded.Refused(); err != nil {
 		return err
+	}
+	switch {
+	case s.config.Write == writeAppend:
+		s.folded.Mark(b.Changes)
+	case s.config.Deletes == softDeletes:
+		s.folded.Keep()
 	}
 	for _, r := range s.folded.Rows {
 		if err := s.prepare(ctx, b.Stream, r.Table); err != nil {
@@ -91,7 +127,7 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 			deletes = append(deletes, a)
 			continue
 		}
-		a.source = document(r, old[r])
+		a.source = document(r, old[r], s.config.Deletes == softDeletes)
 		puts = append(puts, a)
 	}
 	refused := map[int]error{}
@@ -114,23 +150,6 @@ func refusedRows(refused map[int]error) error {
 	}
 	slices.SortFunc(rows, func(a, b connectors.RowError) int { return a.Index - b.Index })
 	return &connectors.RowsError{Rows: rows}
-}
-
-// clear removes all documents of a table. Each stays as a delete for a while, so that no late write brings it back.
-func (s *sink) clear(ctx context.Context, stream string, t *connectors.Table) error {
-	path := "/" + url.PathEscape(s.index(stream, t))
-	if err := s.client.json(ctx, "POST", path+"/_refresh", nil, nil); err != nil {
-		if isStatus(err, 404) {
-			return nil
-		}
-		return err
-	}
-	var out struct{ Failures []struct{} }
-	err := s.client.json(ctx, "POST", path+"/_delete_by_query?conflicts=proceed&refresh=true", []byte(`{"query":{"match_all":{}}}`), &out)
-	if err == nil && len(out.Failures) > 0 {
-		err = errors.New("some documents could not be deleted")
-	}
-	return err
 }
 
 // Close ends idle connections.

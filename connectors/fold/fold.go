@@ -28,6 +28,7 @@ type Row struct {
 	Values []connectors.Value // parallel to Table.Columns; nil: the row is gone
 	Offset int64              // of the last change that made it so
 	Index  int                // of that change in the batch
+	Gone   bool               // the source has the row no more, and Values is what it was; set by Keep and Mark
 
 	// From holds the keys under which the store may have what is absent in Values, the first that is there is meant. None:
 	// what is absent is NULL. It is set where Values has an absent one.

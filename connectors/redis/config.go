@@ -46,12 +46,21 @@ type SinkConfig struct {
 	// {schema}.{table}:{key}, for a stream {topic}.
 	Key string `yaml:"key"`
 
-	Deletes   string `yaml:"deletes"`    // apply | ignore; apply
+	// Write is upsert (a key for each row) or, for format: stream alone, append (an entry for each change). It is what the
+	// format does.
+	Write string `yaml:"write"`
+
+	// Deletes is apply (keys go), soft (they stay and the field _deleted says so) or ignore. A stream has an entry for each
+	// delete, or none with ignore. Default apply.
+	Deletes   string `yaml:"deletes"`
 	MaxLength int64  `yaml:"max_length"` // stream: entries that it keeps, about; 0: all
 }
 
 const (
+	writeUpsert   = "upsert"
+	writeAppend   = "append"
 	applyDeletes  = "apply"
+	softDeletes   = "soft"
 	ignoreDeletes = "ignore"
 )
 
@@ -115,13 +124,31 @@ func (c *SinkConfig) Validate() error {
 		}
 		rest = behind
 	}
-	if c.Deletes != applyDeletes && c.Deletes != ignoreDeletes {
-		errs = append(errs, errors.New("deletes is not one of apply, ignore"))
-	}
+	errs = append(errs, c.validateWrite())
 	if c.MaxLength < 0 {
 		errs = append(errs, errors.New("max_length must not be negative"))
 	}
 	return errors.Join(errs...)
+}
+
+// validateWrite checks what becomes of changes and deletes against the format, and fills in what is empty.
+func (c *SinkConfig) validateWrite() error {
+	switch {
+	case c.Deletes != applyDeletes && c.Deletes != softDeletes && c.Deletes != ignoreDeletes:
+		return errors.New("deletes is not one of apply, soft, ignore")
+	case c.Write != "" && c.Write != writeUpsert && c.Write != writeAppend:
+		return errors.New("write is not one of upsert, append")
+	case c.Format == Stream && c.Write == writeUpsert:
+		return errors.New("write: upsert is for format: hash and format: json; a stream has an entry for each change")
+	case c.Format == Stream && c.Deletes == softDeletes:
+		return errors.New("deletes: soft is for format: hash and format: json; an entry of a stream says in op that its row is gone")
+	case c.Format != Stream && c.Write == writeAppend:
+		return errors.New("write: append needs format: stream, which has an entry for each change; a key for each would fill the memory and have no order")
+	}
+	if c.Write = writeUpsert; c.Format == Stream {
+		c.Write = writeAppend
+	}
+	return nil
 }
 
 const (

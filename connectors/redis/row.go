@@ -168,6 +168,55 @@ func members(text []byte) (map[string]string, error) {
 // offsetField tells rows without a key apart, and is what such a row of NULLs has at all.
 const offsetField = "_offset"
 
+// deletedField is true in rows that the source has no more, with deletes: soft; the others have no such field. In JSON it
+// stands last.
+const (
+	deletedField = "_deleted"
+	jsonMark     = `,"` + deletedField + `":true}`
+)
+
+// markGone marks the rows of keys. What holds no row of this format is left as it is.
+func (s *sink) markGone(ctx context.Context, tx *redis.Tx, keys []string) error {
+	texts := make([]*redis.StringCmd, len(keys))
+	kinds := make([]*redis.StatusCmd, len(keys))
+	if _, err := tx.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			kinds[i] = p.Type(ctx, key)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if s.config.Format == JSON {
+		_, err := tx.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range keys {
+				if kinds[i].Val() == "string" {
+					texts[i] = p.Get(ctx, key)
+				}
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+	}
+	_, err := tx.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			switch {
+			case s.config.Format == Hash && kinds[i].Val() == "hash":
+				p.HSet(ctx, key, deletedField, "true")
+			case texts[i] != nil:
+				text := texts[i].Val()
+				if body, ok := strings.CutSuffix(text, "}"); ok && !strings.HasSuffix(text, jsonMark) {
+					p.Set(ctx, key, body+jsonMark, 0)
+				}
+			}
+		}
+		return nil
+	})
+	return err
+}
+
 // encode fills in what the key will hold. What neither the change nor the old row has is NULL.
 func (s *sink) encode(r *row, f *fold.Row, old map[string]string) {
 	if s.config.Format == JSON {
@@ -196,9 +245,14 @@ func (s *sink) encode(r *row, f *fold.Row, old map[string]string) {
 			r.fields = append(r.fields, name, v.AppendText([]byte{}))
 		}
 	}
-	if s.config.Format == JSON {
+	switch {
+	case s.config.Format == JSON && f.Gone:
+		r.text = append(r.text, jsonMark...)
+	case s.config.Format == JSON:
 		r.text = append(r.text, '}')
-	} else if f.Keys == nil {
+	case f.Gone:
+		r.fields = append(r.fields, deletedField, "true")
+	case f.Keys == nil:
 		r.fields = append(r.fields, offsetField, f.Offset)
 	}
 }

@@ -131,6 +131,11 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.config.Deletes == softDeletes {
+		if n := fold.Cut(b.Changes); n < len(b.Changes) {
+			return s.writeParts(ctx, b, n)
+		}
+	}
 	err := s.transact(ctx, b.Stream, func(tx *redis.Tx) error {
 		h, err := s.held(ctx, tx, b.Stream)
 		if err != nil {
@@ -161,6 +166,18 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 	return nil
 }
 
+// writeParts writes what stands before a truncate first, without a position, where rows that go stay with a mark: then the
+// truncate finds them. After a crash in between all of it comes again and ends as the same rows.
+func (s *sink) writeParts(ctx context.Context, b connectors.Batch, n int) error {
+	first, rest := b, b
+	first.Changes, first.Position = b.Changes[:n], nil
+	if err := s.Write(ctx, first); err != nil {
+		return err
+	}
+	rest.Changes = b.Changes[n:]
+	return shift(s.Write(ctx, rest), n)
+}
+
 // unseen leaves out what was written before: a batch whose answer was lost comes again.
 func unseen(changes []connectors.Change, position connectors.Position) []connectors.Change {
 	next, err := strconv.ParseInt(string(position), 10, 64)
@@ -183,6 +200,9 @@ func (s *sink) commands(ctx context.Context, tx *redis.Tx, stream string, change
 		changes = kept(changes)
 	}
 	s.folded = fold.Fold(changes, stream, s.folded)
+	if s.config.Deletes == softDeletes {
+		s.folded.Keep()
+	}
 	rows, err := s.rows(ctx, tx, stream)
 	if err := shift(errors.Join(s.folded.Refused(), err), skipped); err != nil {
 		return nil, err
@@ -226,7 +246,7 @@ func shift(err error, by int) error {
 // scanCount is how many keys are looked at, and at most removed, in one step of a truncate.
 const scanCount = 1000
 
-// clear removes the rows of a table. Its keys can be more than memory holds, so they go in pieces; a crash in between
+// clear removes the rows of a table, or marks them with deletes: soft. Its keys can be more than memory holds, so they go in pieces; a crash in between
 // leaves the truncate to be done again.
 func (s *sink) clear(ctx context.Context, tx *redis.Tx, stream string, t *connectors.Table) error {
 	pattern := s.pattern(stream, t)
@@ -236,7 +256,13 @@ func (s *sink) clear(ctx context.Context, tx *redis.Tx, stream string, t *connec
 		if err != nil {
 			return fmt.Errorf("truncate %s: find keys: %w", t.FullName(), err)
 		}
-		if len(keys) > 0 {
+		switch {
+		case len(keys) == 0:
+		case s.config.Deletes == softDeletes:
+			if err := s.markGone(ctx, tx, keys); err != nil {
+				return fmt.Errorf("truncate %s: mark keys: %w", t.FullName(), err)
+			}
+		default:
 			if err := tx.Unlink(ctx, keys...).Err(); err != nil {
 				return fmt.Errorf("truncate %s: remove keys: %w", t.FullName(), err)
 			}
