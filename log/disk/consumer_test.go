@@ -3,6 +3,8 @@ package disk_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -251,5 +253,52 @@ func TestManyPartitionsAreReadWhole(t *testing.T) {
 			next[f.TopicPartition]++
 			n++
 		}
+	}
+}
+
+// A reader gets as many records as it asks for, however they were batched, and all of them as they are.
+func TestPollReturnsAsManyRecordsAsThereAre(t *testing.T) {
+	t.Parallel()
+	const total = 2000
+	for _, compression := range []log.Compression{log.CompressionNone, log.CompressionZstd} {
+		t.Run(compression.String(), func(t *testing.T) {
+			t.Parallel()
+			l := open(t, t.TempDir(), disk.Options{})
+			defer closeLog(t, l)
+			createOrders(t, l, log.TopicConfig{Compression: &compression})
+			value := func(n int) string { return strings.Repeat(strconv.Itoa(n)+" ", n%40) } // some are empty
+			for n, size := 0, 1; n < total; size = size%97 + 12 {
+				var records []log.Record
+				for range min(size, total-n) {
+					records = append(records, log.Record{Value: []byte(value(n)), Headers: []log.Header{{Key: "n", Value: []byte(strconv.Itoa(n))}}})
+					n++
+				}
+				if _, err := l.Append(t.Context(), orders(0), records...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, asked := range [][]int{{1}, {10}, {100}, {3, 150, 40, 1, 1, 90}, {total + 1}} {
+				c := openConsumer(t, l, log.ConsumerOptions{Partitions: []log.TopicPartition{orders(0)}})
+				for n, i := 0, 0; n < total; i++ {
+					most := asked[i%len(asked)]
+					f, err := c.Poll(t.Context(), most)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := min(most, total-n); len(f.Records) != want || f.Next != int64(n+want) {
+						t.Fatalf("asked for %d at %d: %d records and next %d, want %d", most, n, len(f.Records), f.Next, want)
+					}
+					for _, r := range f.Records {
+						if r.Offset != int64(n) || string(r.Value) != value(n) || len(r.Headers) != 1 || string(r.Headers[0].Value) != strconv.Itoa(n) {
+							t.Fatalf("asked for %v: at offset %d stands %d, %q with %v", asked, n, r.Offset, r.Value, r.Headers)
+						}
+						n++
+					}
+				}
+				if err := c.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/log/batch"
@@ -19,13 +20,21 @@ type cursor struct {
 }
 
 // chunk holds batches as they stand in the file and the records of some of them. Consumers use chunks again.
+//
+// Records that are left of one Poll are the first of the next, together with those behind them, so that a reader who asks for
+// a number of records gets that many and not the ends of batches in between. They are copied, which is at most one batch.
 type chunk struct {
 	raw     []byte // whole batches, all below the last stable offset
 	left    []byte // the end of raw that is not decoded yet
 	decoder batch.Decoder
 	records []log.Record
 	at      int   // the first of records that was not returned
+	fresh   int   // the first of records that decoder has made; those before are in kept
+	pinned  bool  // some of the records may point into raw
 	end     int64 // the offset behind what was decoded
+
+	kept        []byte
+	keptHeaders []log.Header
 }
 
 // readBytes is how much is read from a file at once, if the consumer's MaxBytes is not less.
@@ -64,14 +73,17 @@ func (c *consumer) recycle(cur *cursor) {
 		return
 	}
 	cur.chunk = nil
-	k.decoder.Reset()
-	clear(k.records)
-	k.records, k.at, k.left = k.records[:0], 0, nil
+	k.empty()
+	k.left = nil
 	if cap(k.records) > keepRecords {
 		k.records = nil
 	}
 	if cap(k.raw) > 2*readBytes {
 		k.raw = nil
+	}
+	clear(k.keptHeaders)
+	if cap(k.kept) > 2*readBytes {
+		k.kept, k.keptHeaders = nil, nil
 	}
 	c.free = append(c.free, k)
 }
@@ -81,7 +93,7 @@ func (c *consumer) fetch(cur *cursor, maxRecords int) (log.Fetch, bool, error) {
 	if k := cur.chunk; k != nil && k.at == len(k.records) && len(k.left) == 0 {
 		c.recycle(cur)
 	}
-	if cur.chunk == nil || cur.chunk.at == len(cur.chunk.records) {
+	if cur.chunk == nil || cur.chunk.wants(maxRecords) {
 		if err := c.fill(cur, maxRecords); err != nil {
 			c.recycle(cur)
 			return log.Fetch{}, false, err
@@ -101,6 +113,71 @@ func (c *consumer) fetch(cur *cursor, maxRecords int) (log.Fetch, bool, error) {
 	return f, true, nil
 }
 
+// wants reports whether more should be decoded before maxRecords are returned.
+func (k *chunk) wants(maxRecords int) bool {
+	waiting := len(k.records) - k.at
+	return waiting == 0 || waiting < maxRecords && k.at >= k.fresh
+}
+
+// empty forgets the records.
+func (k *chunk) empty() {
+	k.decoder.Reset()
+	clear(k.records)
+	k.records, k.at, k.fresh, k.pinned = k.records[:0], 0, 0, false
+}
+
+// carry makes room behind the records that were not returned yet.
+func (k *chunk) carry() {
+	if k.at == len(k.records) {
+		k.empty()
+		return
+	}
+	k.keep(k.records[k.at:])
+	k.decoder.Reset()
+	n := copy(k.records, k.records[k.at:])
+	clear(k.records[n:])
+	k.records, k.at, k.fresh, k.pinned = k.records[:n], 0, n, false
+}
+
+// keep makes records independent of the decoder and of raw.
+func (k *chunk) keep(records []log.Record) {
+	size, headers := recordBytes(records), 0
+	for i := range records {
+		headers += len(records[i].Headers)
+		for _, h := range records[i].Headers {
+			size += len(h.Value)
+		}
+	}
+	k.kept, k.keptHeaders = slices.Grow(k.kept[:0], size), slices.Grow(k.keptHeaders[:0], headers)
+	for i := range records {
+		r := &records[i]
+		r.Key, r.Value = k.own(r.Key), k.own(r.Value)
+		start := len(k.keptHeaders)
+		for _, h := range r.Headers {
+			k.keptHeaders = append(k.keptHeaders, log.Header{Key: h.Key, Value: k.own(h.Value)})
+		}
+		r.Headers = k.keptHeaders[start:len(k.keptHeaders):len(k.keptHeaders)]
+	}
+}
+
+// own copies bytes into kept, which has room for them. nil stays nil.
+func (k *chunk) own(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	start := len(k.kept)
+	k.kept = append(k.kept, b...)
+	return k.kept[start:len(k.kept):len(k.kept)]
+}
+
+func recordBytes(records []log.Record) int {
+	size := 0
+	for i := range records {
+		size += len(records[i].Key) + len(records[i].Value)
+	}
+	return size
+}
+
 // fill decodes until there are maxRecords records or MaxBytes of them, or the end is reached. Afterwards the cursor's
 // chunk is nil if nothing was there, and has an end past cur.next and perhaps no records if all of it was invisible.
 func (c *consumer) fill(cur *cursor, maxRecords int) error {
@@ -108,14 +185,15 @@ func (c *consumer) fill(cur *cursor, maxRecords int) error {
 	if k == nil && cur.ahead.offset != cur.next {
 		cur.ahead = place{offset: cur.next}
 	}
+	next, size := cur.next, 0
 	if k != nil {
-		k.decoder.Reset()
-		clear(k.records)
-		k.records, k.at = k.records[:0], 0
+		if k.carry(); len(k.records) > 0 {
+			next, size = k.end, recordBytes(k.records)
+		}
 	}
-	for next, size := cur.next, 0; len(k.decoded()) < maxRecords && size < c.o.MaxBytes; {
+	for len(k.decoded()) < maxRecords && size < c.o.MaxBytes {
 		if k == nil || len(k.left) == 0 {
-			if len(k.decoded()) > 0 {
+			if len(k.decoded()) > 0 && k.pinned {
 				return nil // raw may not be overwritten while records point into it
 			}
 			if next >= cur.p.stable.Load() && next <= cur.p.high.Load() && next >= cur.p.start.Load() && !cur.p.removed.Load() {
@@ -128,7 +206,7 @@ func (c *consumer) fill(cur *cursor, maxRecords int) error {
 			k.end = next
 			raw, ahead, err := cur.p.read(k.raw, cur.ahead, min(readBytes, c.o.MaxBytes))
 			if err != nil {
-				return err
+				return k.stopped(cur, err)
 			}
 			cur.ahead, k.raw, k.left = ahead, raw, raw
 			if len(raw) == 0 {
@@ -138,15 +216,20 @@ func (c *consumer) fill(cur *cursor, maxRecords int) error {
 		}
 		n, err := k.decode(cur.p, next)
 		if err != nil {
-			if len(k.records) > 0 {
-				k.left, cur.ahead = nil, place{} // what came before is returned first; the next read meets the damage again
-				return nil
-			}
-			return err
+			return k.stopped(cur, err)
 		}
 		size += n
 		next = max(next, k.end)
 	}
+	return nil
+}
+
+// stopped returns the error unless records came before it: they are returned first, and the next read meets it again.
+func (k *chunk) stopped(cur *cursor, err error) error {
+	if len(k.records) == 0 {
+		return err
+	}
+	k.left, cur.ahead = nil, place{}
 	return nil
 }
 
@@ -171,6 +254,7 @@ func (k *chunk) decode(p *partition, next int64) (int, error) {
 		return 0, nil
 	}
 	from := len(k.records)
+	k.pinned = k.pinned || v.Codec() == log.CompressionNone
 	if k.records, err = k.decoder.Decode(k.records, v); err != nil {
 		if errors.Is(err, batch.ErrCorrupt) || errors.Is(err, batch.ErrTooLarge) {
 			return 0, p.corrupt(v.BaseOffset(), v.LastOffset(), err)
@@ -185,9 +269,5 @@ func (k *chunk) decode(p *partition, next int64) (int, error) {
 	if skip > from {
 		k.records = append(k.records[:from], k.records[skip:]...)
 	}
-	size := 0
-	for i := from; i < len(k.records); i++ {
-		size += len(k.records[i].Key) + len(k.records[i].Value)
-	}
-	return size, nil
+	return recordBytes(k.records[from:]), nil
 }
