@@ -41,7 +41,9 @@ type extract struct {
 	feed    *feed // nil: nothing was read yet, or it ended with an error
 	due     time.Time
 	ran     bool
-	tries   int // of a bounded source
+	began   time.Time // the run that goes on, or the last one
+	whole   time.Time // of a bounded source: a run that begins then or later has a bound above all that was committed before we came
+	tries   int       // of a bounded source
 	greeted bool
 
 	refused string                // the last table that cannot be read, and why
@@ -54,6 +56,7 @@ type extract struct {
 	lock    *runLock
 	deletes *deletes            // nil: not looked for
 	keys    []string            // of the rows of a page; only where deletes are looked for
+	last    lastRow             // of a page
 	given   connectors.Position // the last one that was handed over
 
 	mu     sync.Mutex
@@ -152,8 +155,8 @@ func newExtract(ctx context.Context, config SourceConfig, env connectors.Env, fr
 		}
 		s.mark = saved
 	}
-	if env.Once { // what was committed before we came has to lie below the bound
-		s.due = time.Now().Add(config.margin)
+	if env.Once {
+		s.whole = time.Now().Add(config.margin)
 	}
 	return s, s.load(ctx)
 }
@@ -307,14 +310,23 @@ func (s *extract) produce(ctx context.Context, out *rows) (connectors.Batch, err
 	}
 }
 
+// early reports that the run of a bounded source began before its bound could be above all that was committed before we came.
+func (s *extract) early() bool { return s.env.Once && s.began.Before(s.whole) }
+
 // oncePatience is how often a bounded source looks again for rows by number that wait.
 const oncePatience = 10
 
-// again reports whether a bounded source looks once more: rows by number wait until all has ended that was open when they were
-// seen, and that is often soon.
+// again reports whether a bounded source looks once more. Its first run begins at once, and rows that were committed before we came
+// may stand above its bound: if any row does, the next run begins when its bound is above them. Rows by number wait until
+// all has ended that was open when they were seen, and that is often soon.
 func (s *extract) again() bool {
-	s.tries++
-	return s.tries <= oncePatience && slices.ContainsFunc(s.tables, func(t *extractTable) bool { return t.numbers && t.waiting > 0 && !t.failed })
+	early := s.early()
+	if early {
+		s.due = s.whole
+	} else {
+		s.tries++
+	}
+	return s.tries <= oncePatience && slices.ContainsFunc(s.tables, func(t *extractTable) bool { return (t.numbers || early) && t.waiting > 0 && !t.failed })
 }
 
 func (s *extract) take() (connectors.Batch, error) {
@@ -366,7 +378,7 @@ func (s *extract) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	s.ran = true
+	s.ran, s.began = true, time.Now()
 	s.restart()
 	if _, err := s.bounds(ctx); err != nil {
 		return err

@@ -110,6 +110,17 @@ func testExtracts(t *testing.T, server *localserver.Server) {
 			}
 		}
 	})
+	// What is older than the bound is no reason to wait until the clock has left the present behind.
+	t.Run("a run of old rows ends at once", func(t *testing.T) {
+		t.Parallel()
+		h := extractHarness(t, server, "oldrows", "at", "CREATE TABLE x (id int PRIMARY KEY, at datetime(6))", numbered("x", 10, "({n}, '2020-01-01 00:00:00')"))
+		h.config.margin = 24 * time.Hour
+		h.extractOnce()
+		h.extractOnce()
+		if len(h.changes) != 10 || h.waiting() != 0 {
+			t.Errorf("%d wait, %s", h.waiting(), h.texts())
+		}
+	})
 	// The server makes no new list of transactions as long as someone reads the old one all the time.
 	t.Run("a list of transactions that is kept old", func(t *testing.T) {
 		h := extractHarness(t, server, "oldlist", "at", "CREATE TABLE x (id int PRIMARY KEY, at datetime(6) DEFAULT NOW(6))")

@@ -18,6 +18,7 @@ func (s *extract) page(ctx context.Context, t *extractTable) (done bool, err err
 	}
 	n, at, before := 0, time.Now().UTC(), *t.mark
 	s.keys = s.keys[:0]
+	place := t.place()
 	op := connectors.Update
 	switch {
 	case t.mark.First:
@@ -50,13 +51,16 @@ func (s *extract) page(ctx context.Context, t *extractTable) (done bool, err err
 				s.keys = append(s.keys, key)
 			}
 		}
-		if nulls {
-			t.mark.Nulls = t.literals(row)
-		} else {
-			t.mark.After = append([]string{literal(t.shape.decoders[t.cursor], row[t.cursor])}, t.literals(row)...)
-		}
+		s.last.keep(row, place)
 		return nil
 	})
+	switch {
+	case err != nil || n == 0:
+	case nulls:
+		t.mark.Nulls = t.literals(s.last.row)
+	default:
+		t.mark.After = append([]string{literal(t.shape.decoders[t.cursor], s.last.row[t.cursor])}, t.literals(s.last.row)...)
+	}
 	if err == nil {
 		err = s.deletes.add(ctx, t.mark.Keys, s.keys)
 	}
@@ -78,15 +82,33 @@ func (s *extract) page(ctx context.Context, t *extractTable) (done bool, err err
 	return true, s.complete(ctx, t)
 }
 
+// place returns the columns that say where a row stands in the order: the cursor and those of the key.
+func (t *extractTable) place() []int {
+	columns := []int{t.cursor}
+	for _, name := range t.shape.def.Key {
+		columns = append(columns, t.shape.def.column(name))
+	}
+	return columns
+}
+
+// lastRow is a copy of some columns of a row, which uses its memory again.
+type lastRow struct{ row [][]byte }
+
+// keep copies the columns of a row that is valid for a moment.
+func (l *lastRow) keep(row [][]byte, columns []int) {
+	if len(l.row) != len(row) {
+		l.row = make([][]byte, len(row))
+	}
+	for _, i := range columns {
+		l.row[i] = append(l.row[i][:0], row[i]...)
+	}
+}
+
 // extractOrigin: an extract has no place in the binary log.
 var extractOrigin = []byte(`"server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":null`)
 
 // complete ends the run of a table, and counts what waits.
 func (s *extract) complete(ctx context.Context, t *extractTable) error {
-	if t.mark.First && t.bound != "" {
-		t.mark.First = false
-		s.env.Report(connectors.Report{Table: t.name.full(), Phase: connectors.PhaseStreaming, Rows: t.rows})
-	}
 	if t.mark.BroughtAt != "" && t.bound != "" && t.boundAt > t.mark.BroughtAt {
 		t.mark.Brought, t.mark.BroughtAt, t.brought = nil, "", nil
 	}
@@ -100,6 +122,10 @@ func (s *extract) complete(ctx context.Context, t *extractTable) error {
 		fmt.Sscanf(list[0], "%d", &waiting)
 	}
 	t.waiting = waiting
+	if t.mark.First && t.bound != "" && !(s.early() && waiting > 0) { // what waits for the second look is of the first extract too
+		t.mark.First = false
+		s.env.Report(connectors.Report{Table: t.name.full(), Phase: connectors.PhaseStreaming, Rows: t.rows})
+	}
 	s.env.Report(connectors.Report{Table: t.name.full(), Waiting: &waiting})
 	if err := s.countUnseen(ctx, t); err != nil {
 		return err
