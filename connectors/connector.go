@@ -104,6 +104,7 @@ type Check func(ctx context.Context, env Env) ([]Finding, error)
 // Connector is one kind of system. A nil function means that it cannot play that role.
 type Connector struct {
 	Name        string // the type in the configuration
+	SinkBatch   Limits // what a batch of a sink has by default, where its store likes another size; zero: as Limits says
 	Source      func(Decode) (OpenSource, error)
 	Sink        func(Decode) (OpenSink, error)
 	CheckSource func(Decode) (Check, error) // optional: check --connect

@@ -217,6 +217,9 @@ func exact(kind string) (func(connectors.Value) (decimal.Decimal, error), error)
 	}
 	limit := decimal.New(1, int32(precision-scale))
 	return func(v connectors.Value) (decimal.Decimal, error) {
+		if d, ok := few(v.Data(), precision, scale); ok {
+			return d, nil
+		}
 		s, _ := text(v)
 		d, err := decimal.NewFromString(s)
 		switch {
@@ -229,6 +232,44 @@ func exact(kind string) (func(connectors.Value) (decimal.Decimal, error), error)
 		}
 		return d, nil
 	}, nil
+}
+
+// fewDigits are those of a number that is made from an int64.
+const fewDigits = 18
+
+// few reads a plain number that fits, which most do, without the cost of larger ones. false: it has to be looked at.
+func few(text []byte, precision, scale int) (decimal.Decimal, bool) {
+	digits := text
+	negative := len(digits) > 0 && digits[0] == '-'
+	if negative {
+		digits = digits[1:]
+	}
+	if len(digits) == 0 || len(digits) > fewDigits {
+		return decimal.Decimal{}, false
+	}
+	var n int64
+	whole, behind := 0, -1 // digits before and behind the point; none: no point
+	for _, c := range digits {
+		switch {
+		case c == '.' && behind < 0 && whole > 0:
+			behind = 0
+			continue
+		case c-'0' > 9:
+			return decimal.Decimal{}, false
+		case behind >= 0:
+			behind++
+		default:
+			whole++
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if behind == 0 || behind > scale || whole > precision-scale {
+		return decimal.Decimal{}, false
+	}
+	if negative {
+		n = -n
+	}
+	return decimal.New(n, -int32(max(behind, 0))), true
 }
 
 // moment takes what a type of days or times keeps: its years, and its digits of a second.

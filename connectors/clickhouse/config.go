@@ -51,7 +51,9 @@ type SinkConfig struct {
 
 // Connector returns the type clickhouse. It has no source.
 func Connector() connectors.Connector {
-	return connectors.NewSink("clickhouse", decodeSink, open, check)
+	c := connectors.NewSink("clickhouse", decodeSink, open, check)
+	c.SinkBatch.BatchRows = 50_000 // each batch is a part on the server's disk, which has to merge them
+	return c
 }
 
 func decodeSink(decode connectors.Decode) (*SinkConfig, error) {

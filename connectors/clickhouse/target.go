@@ -298,12 +298,18 @@ func (t *target) fill(rows []*fold.Row, refused refusals) {
 	}
 	for i := range t.columns {
 		c := &t.columns[i]
+		ours := c.name == versionColumn || c.name == deletedColumn || c.name == streamColumn
 		at, of := -1, (*connectors.Table)(nil)
 		for _, r := range rows {
 			if r.Table != of {
 				at, of = r.Table.Column(c.name), r.Table
 			}
-			v := t.value(c, r, at)
+			var v connectors.Value
+			if at >= 0 && r.Values != nil && !ours {
+				v = r.Values[at]
+			} else {
+				v = t.value(c, r, at)
+			}
 			if v.IsNull() || v.IsAbsent() {
 				c.cells.null()
 				continue
@@ -334,7 +340,7 @@ func (t *target) value(c *column, r *fold.Row, at int) connectors.Value {
 	if r.Values != nil && at >= 0 {
 		return r.Values[at]
 	}
-	if at >= 0 {
+	if at >= 0 { // the row is gone, and its key stays
 		if k := slices.Index(r.Table.Key, at); k >= 0 {
 			return r.Keys[k]
 		}

@@ -45,7 +45,9 @@ type SinkConfig struct {
 
 // Connector returns the type duckdb. It has no source.
 func Connector() connectors.Connector {
-	return connectors.NewSink("duckdb", decodeSink, open, check)
+	c := connectors.NewSink("duckdb", decodeSink, open, check)
+	c.SinkBatch.BatchRows = 50_000 // a merge by key costs nearly the same for few rows and for many
+	return c
 }
 
 // decodeSink refuses a program without DuckDB where its settings are read, before anything has begun.

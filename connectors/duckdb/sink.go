@@ -185,7 +185,11 @@ func (s *sink) parts(ctx context.Context, changes []connectors.Change, stream st
 			for end = start + 1; end < len(changes) && changes[end].Op != connectors.Truncate; end++ {
 			}
 		}
-		s.folded = fold.Fold(changes[start:end], stream, s.folded)
+		memory := s.folded
+		if len(out) > 0 {
+			memory = nil // the part before points into it
+		}
+		s.folded = fold.Fold(changes[start:end], stream, memory)
 		var rows *connectors.RowsError
 		if errors.As(s.folded.Refused(), &rows) {
 			for _, r := range rows.Rows {

@@ -30,7 +30,9 @@ type Config struct {
 
 // Connector returns the type file.
 func Connector() connectors.Connector {
-	return connectors.AddSource(connectors.NewSink("file", decodeSink, open, check), decodeSource, openSource, checkSource)
+	c := connectors.AddSource(connectors.NewSink("file", decodeSink, open, check), decodeSource, openSource, checkSource)
+	c.SinkBatch.BatchRows = 50_000 // each batch is a file, which is synced, and merged with others later
+	return c
 }
 
 func decodeSink(decode connectors.Decode) (*Config, error) {

@@ -71,6 +71,48 @@ type Batch struct {
 
 	refused []connectors.RowError
 	index   map[place]*Row
+	name    string            // of the table that came last
+	of      *connectors.Table // whose name that is
+	store   []Row             // what Rows points to; a chunk that is full is left to its rows
+	keys    []connectors.Value
+}
+
+// chunks are how many rows and values of keys are made at once, at least.
+const chunks = 256
+
+// fresh returns a row that is empty.
+func (b *Batch) fresh() *Row {
+	if len(b.store) == cap(b.store) {
+		b.store = make([]Row, 0, max(chunks, 2*cap(b.store)))
+	}
+	b.store = b.store[:len(b.store)+1]
+	return &b.store[len(b.store)-1]
+}
+
+// values returns room for the n values of a key.
+func (b *Batch) values(n int) []connectors.Value {
+	if cap(b.keys)-len(b.keys) < n {
+		b.keys = make([]connectors.Value, 0, max(chunks, n, 2*cap(b.keys)))
+	}
+	start := len(b.keys)
+	b.keys = b.keys[:start+n]
+	return b.keys[start : start : start+n]
+}
+
+// reset makes the memory of the last result free.
+func (b *Batch) reset() {
+	clear(b.store)
+	clear(b.keys)
+	b.Truncated, b.Rows, b.refused, b.store, b.keys, b.of = b.Truncated[:0], b.Rows[:0], nil, b.store[:0], b.keys[:0], nil
+	clear(b.index)
+}
+
+// fullName returns the name of a table, which most changes of a batch share.
+func (b *Batch) fullName(t *connectors.Table) string {
+	if b.of != t {
+		b.of, b.name = t, t.FullName()
+	}
+	return b.name
 }
 
 type place struct{ table, key string }
@@ -89,8 +131,7 @@ func Fold(changes []connectors.Change, stream string, into *Batch) *Batch {
 	if b == nil {
 		b = &Batch{index: map[place]*Row{}}
 	}
-	b.Truncated, b.Rows, b.refused = b.Truncated[:0], b.Rows[:0], nil
-	clear(b.index)
+	b.reset()
 	for i := range changes {
 		c := &changes[i]
 		var err error
@@ -138,18 +179,19 @@ func (b *Batch) truncated(name string) bool {
 
 // row returns the row of a key. One that is new to the batch has no values and is said to be so.
 func (b *Batch) row(t *connectors.Table, key string) (r *Row, fresh bool) {
-	at := place{t.FullName(), key}
+	at := place{b.fullName(t), key}
 	if r := b.index[at]; r != nil {
 		return r, false
 	}
-	r = &Row{Key: key}
+	r = b.fresh()
+	r.Key = key
 	b.index[at] = r
 	b.Rows = append(b.Rows, r)
 	return r, true
 }
 
 func (b *Batch) remove(c *connectors.Change, i int) error {
-	keys, key, err := keyOf(c.Table, c.Before)
+	keys, key, err := b.keyOf(c.Table, c.Before)
 	if err != nil {
 		return err
 	}
@@ -171,7 +213,7 @@ func (b *Batch) put(c *connectors.Change, i int, stream string) error {
 		*r = Row{Table: t, Key: r.Key, Values: c.After, Offset: c.Offset, Index: i}
 		return nil
 	}
-	keys, key, err := keyOf(t, c.After)
+	keys, key, err := b.keyOf(t, c.After)
 	if err != nil {
 		return err
 	}
@@ -181,7 +223,7 @@ func (b *Batch) put(c *connectors.Change, i int, stream string) error {
 		b.inherit(&next, t, Key{key, keys})
 	}
 	if c.Op == connectors.Update && c.Before != nil {
-		if oldKeys, old, err := keyOf(t, c.Before); err == nil && old != key {
+		if oldKeys, old, err := b.keyOf(t, c.Before); err == nil && old != key {
 			if lacks {
 				next.Values, next.From = c.After, nil
 				b.inherit(&next, t, Key{old, oldKeys}, Key{key, keys})
@@ -198,7 +240,7 @@ func (b *Batch) put(c *connectors.Change, i int, stream string) error {
 // inherit completes a row with what the batch knows under the first of the keys, and else leaves them to the store.
 func (b *Batch) inherit(next *Row, t *connectors.Table, from ...Key) {
 	for _, key := range from {
-		old := b.index[place{t.FullName(), key.Text}]
+		old := b.index[place{b.fullName(t), key.Text}]
 		switch {
 		case old == nil && b.truncated(t.FullName()):
 		case old == nil:
@@ -244,11 +286,11 @@ func absent(row []connectors.Value) bool {
 }
 
 // keyOf returns the values of the key and their JSON.
-func keyOf(t *connectors.Table, row []connectors.Value) ([]connectors.Value, string, error) {
+func (b *Batch) keyOf(t *connectors.Table, row []connectors.Value) ([]connectors.Value, string, error) {
 	if len(t.Key) == 0 {
 		return nil, "", ErrNoOldRow
 	}
-	keys := make([]connectors.Value, 0, 4)
+	keys := b.values(len(t.Key))
 	text := make([]byte, 0, 64)
 	for i, k := range t.Key {
 		if k >= len(row) || row[k].IsNull() || row[k].IsAbsent() {

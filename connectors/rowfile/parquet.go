@@ -7,6 +7,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/trunkline/trunkline/connectors"
 )
@@ -117,12 +118,15 @@ type rowBuffer struct {
 	arena []byte
 }
 
+// fastZstd takes half the time of the library's default for files that are a few hundredths larger.
+var fastZstd = zstd.Codec{Level: zstd.SpeedFastest}
+
 func codec(c Compression) compress.Codec {
 	switch c {
 	case Gzip:
 		return &parquet.Gzip
 	case Zstd:
-		return &parquet.Zstd
+		return &fastZstd
 	}
 	return &parquet.Uncompressed
 }

@@ -270,6 +270,7 @@ func (d *decoder) sinks(n *yaml.Node, registry connectors.Registry, taken map[st
 		groups[s.Group] = s.Name
 		c, ok := d.connector(m, keys.Type, registry, "sink", func(c connectors.Connector) bool { return c.Sink != nil })
 		if ok {
+			s.Limits = keys.Batch.or(c.SinkBatch).limits()
 			s.Open = settings(d, m, c.Sink)
 			s.Check = settings(d, m, c.CheckSink)
 			s.Compare = settings(d, m, c.CompareSink)
@@ -300,6 +301,12 @@ func digest(n *yaml.Node) string {
 	}
 	walk(n, 0)
 	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// or fills in what is not set with the defaults of a connector.
+func (b Batch) or(l connectors.Limits) Batch {
+	b.Rows, b.Bytes = cmp.Or(b.Rows, l.BatchRows), cmp.Or(b.Bytes, connectors.Size(l.BatchBytes))
+	return b
 }
 
 func (b Batch) limits() connectors.Limits {

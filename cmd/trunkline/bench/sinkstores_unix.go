@@ -206,6 +206,7 @@ func fillSearch(ctx context.Context, w *world, l *loaded) (*filled, error) {
 
 // duck runs a statement in DuckDB and prints how long it took, and the first value of a query.
 const duck = `import sys, time, duckdb
+duckdb.execute("SET enable_progress_bar = false")
 start = time.time()
 result = duckdb.execute(sys.argv[1]).fetchone()
 print(time.time() - start, result[0])
