@@ -72,8 +72,19 @@ func TestCompareWithKafka(t *testing.T) {
 	for ; done < rounds && time.Since(began)+longest < compareTime; done++ {
 		start := time.Now()
 		for i, l := range loads {
+			topic := func(rival int) string {
+				return fmt.Sprintf("load-%d-%d-%d-%d", l.size, l.partitions, rival, done)
+			}
 			for j := range rivals {
-				always.load(&rivals[j], l, fmt.Sprintf("load-%d-%d-%d-%d", l.size, l.partitions, j, done), &got[i][j])
+				always.fill(&rivals[j], l, topic(j), &got[i][j])
+			}
+			for range reads {
+				for j := range rivals {
+					always.read(&rivals[j], l, topic(j), &got[i][j])
+				}
+			}
+			for j := range rivals {
+				always.drop(&rivals[j], topic(j))
 			}
 		}
 		longest = max(longest, time.Since(start))
@@ -122,48 +133,73 @@ var (
 	consumedLine = regexp.MustCompile(`(?m)^\d{4}-.*$`)
 )
 
-// load makes a topic of a rival, fills it and reads it.
-func (d *daemon) load(r *rival, l load, topic string, f *figures) {
+// reads is how often each topic is read in a round, the rivals in turn: one run of the consumer lasts about a second, in which a
+// JVM has just begun to be quick.
+const reads = 3
+
+func (d *daemon) number(text string) float64 {
 	d.t.Helper()
-	number := func(text string) float64 {
-		d.t.Helper()
-		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		return n
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		d.t.Fatal(err)
 	}
-	// With the flags that Kafka's scripts give clients, not those that make short programs quick.
-	perf := func(tool string, args ...string) string {
-		return d.run("", nil, "java", slices.Concat([]string{"-Xmx512m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-cp", jars(d.t), tool}, args)...)
-	}
+	return n
+}
+
+// perf runs a tool with the flags that Kafka's scripts give clients, not those that make short programs quick.
+func (d *daemon) perf(tool string, args ...string) string {
+	d.t.Helper()
+	return d.run("", nil, "java", slices.Concat([]string{"-Xmx512m", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-cp", jars(d.t), tool}, args)...)
+}
+
+// administer calls f with what makes and removes a rival's topics.
+func (d *daemon) administer(r *rival, f func(*kadm.Client) error) {
+	d.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.address))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer client.Close()
-	admin := kadm.NewClient(client)
-	if _, err := admin.CreateTopic(d.t.Context(), int32(l.partitions), 1, r.config, topic); err != nil {
+	if err := f(kadm.NewClient(client)); err != nil {
 		d.t.Fatal(err)
 	}
-	count := strconv.Itoa(l.count)
-	out := perf(produceBench, "--topic", topic, "--num-records", count, "--record-size", strconv.Itoa(l.size), "--throughput", "-1",
+}
+
+// fill makes a topic of a rival and fills it.
+func (d *daemon) fill(r *rival, l load, topic string, f *figures) {
+	d.t.Helper()
+	d.administer(r, func(admin *kadm.Client) error {
+		_, err := admin.CreateTopic(d.t.Context(), int32(l.partitions), 1, r.config, topic)
+		return err
+	})
+	out := d.perf(produceBench, "--topic", topic, "--num-records", strconv.Itoa(l.count), "--record-size", strconv.Itoa(l.size), "--throughput", "-1",
 		"--producer-props", "bootstrap.servers="+r.address, "acks=all")
 	lines := producedLine.FindAllStringSubmatch(out, -1)
 	if len(lines) == 0 {
 		d.t.Fatalf("kafka-producer-perf-test: %s", out)
 	}
-	f.produced, f.p99 = append(f.produced, number(lines[len(lines)-1][1])), append(f.p99, number(lines[len(lines)-1][2]))
-	out = perf(consumeBench, "--bootstrap-server", r.address, "--topic", topic, "--messages", count)
+	f.produced, f.p99 = append(f.produced, d.number(lines[len(lines)-1][1])), append(f.p99, d.number(lines[len(lines)-1][2]))
+}
+
+// read reads a topic of a rival once.
+func (d *daemon) read(r *rival, l load, topic string, f *figures) {
+	d.t.Helper()
+	out := d.perf(consumeBench, "--bootstrap-server", r.address, "--topic", topic, "--messages", strconv.Itoa(l.count))
 	fields := strings.Split(consumedLine.FindString(out), ",")
 	const fetchRate = 9 // fetch.nMsg.sec: without the time to join the group
 	if len(fields) <= fetchRate {
 		d.t.Fatalf("kafka-consumer-perf-test: %s", out)
 	}
-	f.consumed = append(f.consumed, number(fields[fetchRate]))
-	if _, err := admin.DeleteTopics(d.t.Context(), topic); err != nil {
-		d.t.Fatal(err)
-	}
+	f.consumed = append(f.consumed, d.number(fields[fetchRate]))
+}
+
+// drop removes a topic of a rival.
+func (d *daemon) drop(r *rival, topic string) {
+	d.t.Helper()
+	d.administer(r, func(admin *kadm.Client) error {
+		_, err := admin.DeleteTopics(d.t.Context(), topic)
+		return err
+	})
 }
 
 // resident is how much memory a process has, in bytes; 0 where the system has no /proc.
