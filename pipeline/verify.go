@@ -13,6 +13,7 @@ import (
 	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/ingest"
 	"github.com/trunkline/trunkline/pipeline/reconcile"
+	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
 // settleLimit is how long a comparison waits for a sink to write what is in the log.
@@ -192,7 +193,12 @@ func (p *Pipeline) verifyTable(ctx context.Context, s *sink, pair tablePair, v V
 }
 
 // repair sends the keys that differ through the log again, and looks at them once more.
-func (p *Pipeline) repair(ctx context.Context, o reconcile.Options, pair tablePair, out *Verified) error {
+func (p *Pipeline) repair(ctx context.Context, o reconcile.Options, pair tablePair, out *Verified) (err error) {
+	span := p.o.Tracer.Begin("repair", pair.source.name, time.Now(), trace.Source.String(pair.source.name), trace.Table.String(pair.table), trace.Keys.Int(len(out.Different)))
+	defer func() {
+		span.Set(trace.Arrived.Int(out.Repaired))
+		span.End(err, time.Time{})
+	}()
 	var keys [][]connectors.Value
 	for _, d := range out.Different {
 		keys = append(keys, d.Values)

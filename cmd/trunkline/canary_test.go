@@ -78,6 +78,7 @@ func TestAPasswordShowsNowhere(t *testing.T) {
 	write("pipelines.yaml", strings.NewReplacer("DIR", dir, "ADDRESS", address, "PORT", strconv.Itoa(db.Port())).Replace(`
 log: {listen: off, dir: "DIR/log"}
 http: {listen: "ADDRESS"}
+tracing: {endpoint: "http://127.0.0.1:PORT", sample: 1, headers: {Authorization: "${file:DIR/pw}"}}
 sources:
   shop: {type: sqlite, path: "DIR/shop.db", poll: 20ms, tables: [{name: orders, cursor: at}]}
   wrong: {type: mysql, host: 127.0.0.1, port: PORT, user: nobody, password: "${file:DIR/pw}", database: x, tables: ["x.*"]}
@@ -129,6 +130,9 @@ sinks:
 	cancel()
 	<-ended
 	said["run"] = daemon.String()
+	if !strings.Contains(said["run"], "traces cannot be sent") {
+		t.Error("traces were taken by a database")
+	}
 	err = filepath.WalkDir(filepath.Join(dir, "log"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

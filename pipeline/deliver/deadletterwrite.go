@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/trunkline/trunkline/connectors"
 	"github.com/trunkline/trunkline/log"
@@ -37,7 +38,10 @@ func (r *replay) rewrite(ctx context.Context, topic string, letters []*Letter) e
 	if err != nil {
 		return err
 	}
-	if err := r.deliver(ctx, topic, w, changes); err != nil {
+	span := r.traceReplay(topic, letters)
+	err = r.deliver(span.Context(ctx), topic, w, changes)
+	span.End(err, time.Time{})
+	if err != nil {
 		return err
 	}
 	var written []int64
@@ -161,7 +165,10 @@ func (r *replay) deliver(ctx context.Context, topic string, w *rewriting, change
 		part := changes[:n]
 		changes = changes[n:]
 		for len(part) > 0 {
-			err := r.sink.Write(ctx, connectors.Batch{Stream: ReplayStream(topic), Changes: part, Position: position(next)})
+			b := connectors.Batch{Stream: ReplayStream(topic), Changes: part, Position: position(next)}
+			step := r.traceWrite(ctx, b)
+			err := r.sink.Write(step.Context(ctx), b)
+			step.End(err, time.Time{})
 			if err == nil {
 				break
 			}

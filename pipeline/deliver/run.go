@@ -46,7 +46,8 @@ type run struct {
 	saved   time.Time   // when the group's offsets were last committed
 	polled  time.Time   // when the last poll began, and when it ended; zero without a tracer
 	fetched time.Time
-	began   bool // among unsaved are places where the sink begins, which are committed before it writes
+	moved   []string // tables whose target was asked for or changed since the last job, for its trace
+	began   bool     // among unsaved are places where the sink begins, which are committed before it writes
 }
 
 // partition is what the attempt knows of one that is assigned to it.

@@ -293,6 +293,7 @@ func (r *run) advanceTo(hard context.Context, key tableKey, v codec.Version) err
 			return err
 		}
 	}
+	r.noteMigration(v.Table)
 	*f = followed{id: v.ID, table: v.Table, into: into, ready: true}
 	return nil
 }

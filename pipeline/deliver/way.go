@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/trunkline/trunkline/connectors"
+	"github.com/trunkline/trunkline/log"
 	"github.com/trunkline/trunkline/pipeline/trace"
 )
 
@@ -14,15 +15,13 @@ func (r *run) traceJob(j *job, polled, fetched time.Time) {
 	if r.o.Tracer == nil {
 		return
 	}
+	moved := r.moved
+	r.moved = nil
 	var from trace.Origins
 	newest := int64(0)
 	for i := range j.records {
 		newest = max(newest, j.records[i].Timestamp)
-		for k := range j.records[i].Headers {
-			if h := &j.records[i].Headers[k]; h.Key == trace.Header {
-				from.Add(h.Value)
-			}
-		}
+		addOrigin(&from, &j.records[i])
 	}
 	if from.None() {
 		return
@@ -40,6 +39,9 @@ func (r *run) traceJob(j *job, polled, fetched time.Time) {
 		trace.Sink.String(r.o.Sink), trace.Messaging.String(trace.LogSystem), trace.ActType.String("process"), trace.Act.String("deliver"),
 		trace.Topic.String(p.Topic), trace.Partition.Int(int(p.Partition)), trace.Group.String(r.o.Group),
 		trace.Offset.Int64(j.records[0].Offset), trace.Messages.Int(len(j.records)))
+	for _, table := range moved {
+		j.span.Event("migrate", trace.Table.String(table))
+	}
 	if !polled.IsZero() {
 		step := j.span.Child(trace.Client, "fetch", p.Topic, start)
 		step.Set(trace.Messaging.String(trace.LogSystem), trace.ActType.String("receive"), trace.Act.String("poll"))
@@ -48,6 +50,38 @@ func (r *run) traceJob(j *job, polled, fetched time.Time) {
 	step := j.span.Child(trace.Internal, "decode", "", fetched)
 	step.Set(trace.Rows.Int(len(j.changes)))
 	step.End(nil, time.Time{})
+}
+
+// maxMoved bounds how many tables are noted from one job to the next.
+const maxMoved = 32
+
+// noteMigration notes that the sink was asked to follow a table to a version, which happens between two jobs.
+func (r *run) noteMigration(t *connectors.Table) {
+	if r.o.Tracer != nil && len(r.moved) < maxMoved {
+		r.moved = append(r.moved, t.FullName())
+	}
+}
+
+// addOrigin takes in the trace that a record names, if it does.
+func addOrigin(from *trace.Origins, r *log.Record) {
+	for i := range r.Headers {
+		if r.Headers[i].Key == trace.Header {
+			from.Add(r.Headers[i].Value)
+		}
+	}
+}
+
+// traceReplay continues the traces of dead letters of one topic that are written again.
+func (r *replay) traceReplay(topic string, letters []*Letter) *trace.Span {
+	if r.o.Tracer == nil {
+		return nil
+	}
+	var from trace.Origins
+	for _, l := range letters {
+		addOrigin(&from, r.copies[l.ID])
+	}
+	return r.o.Tracer.Continue(&from, "replay", r.o.Sink, time.Now(), trace.Sink.String(r.o.Sink), trace.Messaging.String(trace.LogSystem),
+		trace.ActType.String("process"), trace.Act.String("replay"), trace.Topic.String(topic), trace.Messages.Int(len(letters)))
 }
 
 // traceWrite begins the span of a write, if ctx is of a job that is traced.

@@ -234,7 +234,10 @@ type run struct {
 	writer   *writer
 	queue    *queue
 	pending  batch // appended and not committed; owned by the goroutine that commits
-	piece    way   // of the transaction of which the load before holds a piece; owned by the goroutine that reads
+
+	// Owned by the goroutine that reads.
+	piece way         // of the transaction of which the load before holds a piece
+	begun *trace.Span // the newest; nil: none
 }
 
 // loop runs both goroutines to their end. hard is for what outlives a stop.

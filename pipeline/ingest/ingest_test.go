@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func records(t testing.TB, l log.Log, name string) [][]log.Record {
 				t.Fatal(err)
 			}
 			for _, r := range f.Records {
-				r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+				r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
 				for j := range r.Headers {
 					r.Headers[j].Value = bytes.Clone(r.Headers[j].Value)
 				}

@@ -34,6 +34,9 @@ func (r *run) follow(l *load, began, got time.Time, changes []connectors.Change,
 		if !l.way.decided {
 			span := r.o.Tracer.Begin("ingest", r.o.Source, began, trace.Source.String(r.o.Source))
 			l.way = way{decided: true, span: span, parent: span.Parent()}
+			if span != nil {
+				r.begun = span
+			}
 		}
 		l.way.began, l.way.got = began, got
 	}
@@ -105,7 +108,8 @@ func (l *load) traceCommit(began time.Time, numbers batch) {
 	w.span.End(nil, now)
 }
 
-// abandon ends the ways of what did not become durable. Both goroutines have ended.
+// abandon ends the way of what was read and did not become durable. Both goroutines have ended, and only the newest way
+// can be without an end: commit ends that of the load which it could not store.
 func (r *run) abandon(read, failed error) {
 	err := failed
 	if err == nil {
@@ -114,8 +118,7 @@ func (r *run) abandon(read, failed error) {
 	if err == nil {
 		err = context.Canceled // the source ended within a transaction
 	}
-	r.piece.span.End(err, time.Time{})
-	r.queue.load.way.span.End(err, time.Time{})
+	r.begun.End(err, time.Time{})
 }
 
 // carriesTrace reports whether the rows of a table are events with a traceparent among their columns: it is the

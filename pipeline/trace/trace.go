@@ -171,6 +171,10 @@ func (s *Span) End(err error, at time.Time) {
 
 // class says what kind of error it is, in the few words that OpenTelemetry asks of error.type; _OTHER is its own word.
 func class(err error) string {
+	var rows *connectors.RowsError
+	if errors.As(err, &rows) {
+		return "rows_refused"
+	}
 	for _, c := range []struct {
 		err  error
 		name string

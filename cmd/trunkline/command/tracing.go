@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// tracesDrain bounds how long the end of the program waits for the last traces to be taken.
-	tracesDrain = 5 * time.Second
+	// drainTraces bounds how long the end of the program waits for the last traces to be taken.
+	drainTraces = 5 * time.Second
 	// complainEvery is how often it is said that traces cannot be sent.
 	complainEvery = 5 * time.Minute
 	// maxComplaint bounds what is said of an error, in bytes: a collector may answer with a page.
@@ -46,7 +46,7 @@ func (a *app) openTracer(ctx context.Context, cfg config.Config, logger *slog.Lo
 	if t.Off() {
 		return nil, func() {}, nil
 	}
-	post := &courier{logger: logger, hide: hideHeaders(cfg)}
+	post := &courier{logger: logger, hide: hideHeaders(cfg), drain: drainTraces}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { post.complain(err, 0) }))
 	otel.SetLogger(logr.Discard()) // it quotes variables that it cannot read, and these may be secret
 	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(t.URL())}
@@ -105,6 +105,7 @@ type courier struct {
 	sdktrace.SpanExporter
 	logger *slog.Logger
 	hide   func(string) string
+	drain  time.Duration // how long close waits
 
 	mu   sync.Mutex
 	said time.Time // when it was last said that traces cannot be sent; zero: they can
@@ -146,11 +147,11 @@ func (c *courier) complain(err error, spans int) {
 
 // close sends what is left, for as long as the program's end may wait for that.
 func (c *courier) close(provider *sdktrace.TracerProvider) {
-	ctx, cancel := context.WithTimeout(context.Background(), tracesDrain)
+	ctx, cancel := context.WithTimeout(context.Background(), c.drain)
 	defer cancel()
 	err := provider.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		c.complain(fmt.Errorf("the collector did not take the last ones within %v", tracesDrain), 0)
+		c.complain(fmt.Errorf("the collector did not take the last ones within %v", c.drain), 0)
 	}
 	_ = c.SpanExporter.Shutdown(context.Background()) // ends a request that still waits
 }
