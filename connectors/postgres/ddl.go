@@ -35,6 +35,12 @@ var ddlStatements = []string{
 	`CREATE EVENT TRIGGER _trunkline_drop ON sql_drop EXECUTE FUNCTION _trunkline.ddl()`,
 }
 
+// The event triggers that ddlStatements make.
+const (
+	ddlTrigger  = "_trunkline_ddl"
+	dropTrigger = "_trunkline_drop"
+)
+
 // ddlScript is what a superuser has to run where we may not.
 func ddlScript() string { return strings.Join(ddlStatements, "; ") + ";" }
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +36,17 @@ func foreseeSource(decode connectors.Decode) (connectors.Foresee, error) {
 				return err
 			}
 			out = append(out, s.effect(config.Slot))
+			if config.DDL == ddlCapture {
+				there, err := hasTriggers(ctx, conn)
+				if err != nil {
+					return err
+				}
+				e := connectors.Effect{Kind: "event trigger", Name: ddlTrigger, Action: connectors.Keep}
+				if !there {
+					e.Action, e.Detail = connectors.Create, "and "+dropTrigger+", with the schema _trunkline and the function that they call"
+				}
+				out = append(out, e)
+			}
 			pub, err = loadPublication(ctx, conn, config.Publication)
 			return err
 		})
@@ -95,7 +105,7 @@ func (p *publication) effect(name string, list []*relation) connectors.Effect {
 	return e
 }
 
-// foreseeSink says which tables the sink would make.
+// foreseeSink says which schemas and tables the sink would make, and which columns it would add.
 func foreseeSink(decode connectors.Decode) (connectors.Foresee, error) {
 	config := DefaultSinkConfig()
 	if err := decode(&config); err != nil {
@@ -111,25 +121,43 @@ func foreseeSink(decode connectors.Decode) (connectors.Foresee, error) {
 		if err != nil {
 			return nil, err
 		}
-		names := []string{qualified(config.Offsets, offsetsTable)}
-		shown := []string{config.Offsets + "." + offsetsTable}
+		f := sinkForesight{conn: conn, config: &config}
+		if err := f.table(ctx, config.Offsets, offsetsTable, nil); err != nil {
+			return nil, err
+		}
 		for _, table := range tables {
 			schema, name := t.expand(table)
-			names, shown = append(names, qualified(schema, name)), append(shown, schema+"."+name)
-		}
-		var out []connectors.Effect
-		for i, name := range names {
-			e := connectors.Effect{Kind: "table", Name: shown[i], Action: connectors.Keep}
-			var there bool
-			err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&there)
-			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-				return nil, fmt.Errorf("look at table %s: %w", shown[i], err)
+			if err := f.table(ctx, schema, name, table); err != nil {
+				return nil, err
 			}
-			if !there {
-				e.Action = connectors.Create
-			}
-			out = append(out, e)
 		}
-		return out, nil
+		return f.effects, nil
 	}, nil
+}
+
+// sinkForesight collects what a sink would do in its database.
+type sinkForesight struct {
+	conn    *pgx.Conn
+	config  *SinkConfig
+	schemas []string // those that were looked at
+	effects []connectors.Effect
+}
+
+// table looks at one table of the target. wanted is the table that it is for, nil for the one of offsets.
+func (f *sinkForesight) table(ctx context.Context, schema, name string, wanted *connectors.Table) error {
+	var schemaThere, there bool
+	var columns []string
+	err := f.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), c.oid IS NOT NULL,
+		ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped)
+		FROM (SELECT to_regclass($2)::oid AS oid) c`, schema, qualified(schema, name)).Scan(&schemaThere, &there, &columns)
+	if err != nil {
+		return fmt.Errorf("look at table %s.%s: %w", schema, name, err)
+	}
+	e := connectors.ForeseeTable(schema+"."+name, wanted, there, f.config.Schema.Add, func(column string) bool { return slices.Contains(columns, column) })
+	if !schemaThere && e.Action == connectors.Create && !slices.Contains(f.schemas, schema) {
+		f.schemas = append(f.schemas, schema)
+		f.effects = append(f.effects, connectors.Effect{Kind: "schema", Name: schema, Action: connectors.Create})
+	}
+	f.effects = append(f.effects, e)
+	return nil
 }

@@ -32,6 +32,15 @@ type finding struct {
 	connectors.Finding
 }
 
+// line is the finding in words, without its severity.
+func (f finding) line() string {
+	text := fmt.Sprintf("%s %s: %s: %s", f.Role, f.Name, f.Subject, f.Problem)
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	return text
+}
+
 func (a *app) checkCommand() *cobra.Command {
 	var connect bool
 	c := &cobra.Command{
@@ -125,11 +134,7 @@ func (a *app) printCheckup(r checkup, connected bool) error {
 		return a.printJSON(r)
 	}
 	for _, f := range r.Findings {
-		line := fmt.Sprintf("%-7s  %s %s: %s: %s", f.Severity, f.Role, f.Name, f.Subject, f.Problem)
-		if f.Remedy != "" {
-			line += "; " + f.Remedy
-		}
-		fmt.Fprintln(a.out, line)
+		fmt.Fprintf(a.out, "%-7s  %s\n", f.Severity, f.line())
 	}
 	verdict := "is well formed"
 	if connected && r.OK {

@@ -26,6 +26,7 @@ type plan struct {
 	Leave     int        `json:"leave"`
 	Keep      int        `json:"keep"`
 	Steps     []planStep `json:"steps"`
+	Findings  []finding  `json:"findings,omitempty"` // what would not work, as check --connect finds it
 	Problems  []string   `json:"problems,omitempty"` // what could not be looked at
 }
 
@@ -57,7 +58,8 @@ groups. With a daemon, its settings are compared too, by what the page shows of
 them: a change of a secret alone is not seen.
 
 --connect also looks into the databases: which tables there are, which slots,
-publications and target tables would be made or changed. Nothing is changed anywhere.`,
+publications and target tables would be made or changed, and what they would refuse
+(check --connect says more about that). Nothing is changed anywhere.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.load()
 			if err != nil {
@@ -73,6 +75,9 @@ publications and target tables would be made or changed. Nothing is changed anyw
 			if len(p.Problems) > 0 {
 				return fmt.Errorf("the plan is not complete: %s", p.Problems[0])
 			}
+			if len(p.Findings) > 0 {
+				return errors.New("what is said not to work would fail: put it right first")
+			}
 			return nil
 		},
 	}
@@ -87,8 +92,10 @@ func (a *app) plan(c *cobra.Command, cfg config.Config, connect bool) (plan, err
 		return plan{}, err
 	}
 	p := &planner{cfg: cfg, now: now, offers: map[string]connectors.Offer{},
+		mute: map[string]bool{},
 		plan: plan{File: a.file, Log: now.dir, Running: now.running, Connected: connect, Steps: []planStep{}}}
 	if connect {
+		p.check(c.Context())
 		p.survey(c.Context())
 	}
 	p.members()
@@ -170,6 +177,9 @@ func (a *app) printPlan(p plan, all bool) error {
 	}
 	if err := g.flush(); err != nil {
 		return err
+	}
+	for _, f := range p.Findings {
+		fmt.Fprintln(a.out, "would not work:", f.line())
 	}
 	for _, problem := range p.Problems {
 		fmt.Fprintln(a.out, "not looked at:", problem)

@@ -25,6 +25,7 @@ type planner struct {
 	cfg    config.Config
 	now    present
 	offers map[string]connectors.Offer // by source: what its database has
+	mute   map[string]bool             // sources and sinks that do not answer, and are not asked again
 	plan   plan
 }
 
@@ -33,13 +34,43 @@ func (p *planner) step(action connectors.Action, kind, name, of, detail string) 
 }
 
 func (p *planner) problem(of string, err error) {
+	p.mute[of] = true
 	p.plan.Problems = append(p.plan.Problems, p.cfg.Secrets.Hide(fmt.Sprintf("%s: %v", of, err)))
+}
+
+// check asks the systems what they would refuse.
+func (p *planner) check(ctx context.Context) {
+	look := func(role, name, group string, check connectors.Check) {
+		if check == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		env := connectors.NewEnv(name)
+		env.Group = group
+		found, err := check(ctx, env)
+		for _, f := range found {
+			if f.Severity == connectors.Fatal {
+				f.Problem, f.Remedy = p.cfg.Secrets.Hide(f.Problem), p.cfg.Secrets.Hide(f.Remedy)
+				p.plan.Findings = append(p.plan.Findings, finding{role, name, f})
+			}
+		}
+		if err != nil {
+			p.problem(member(role, name), err)
+		}
+	}
+	for _, s := range p.cfg.Sources {
+		look("source", s.Name, s.Name, s.Check)
+	}
+	for _, s := range p.cfg.Sinks {
+		look("sink", s.Name, s.Group, s.Check)
+	}
 }
 
 // survey asks the databases of the sources for their tables.
 func (p *planner) survey(ctx context.Context) {
 	for _, s := range p.cfg.Sources {
-		if s.Survey == nil {
+		if s.Survey == nil || p.mute[member("source", s.Name)] {
 			continue
 		}
 		look, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -259,7 +290,7 @@ func begins(from log.Start) string {
 // effects asks the systems what would be made or changed there.
 func (p *planner) effects(ctx context.Context) {
 	look := func(of string, env connectors.Env, foresee connectors.Foresee, tables []*connectors.Table) {
-		if foresee == nil {
+		if foresee == nil || p.mute[of] {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
