@@ -115,11 +115,8 @@ func (p *Pipeline) obeyTable(ctx context.Context, t Target, paused bool) {
 	if m == nil {
 		return
 	}
-	if t.Role == RoleSource {
-		p.source(t.Name).ingest.PausesChanged()
-		if paused {
-			return
-		}
+	if t.Role == RoleSource && paused {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, pauseTime)
 	defer cancel()

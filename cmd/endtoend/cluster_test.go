@@ -38,21 +38,8 @@ func onCluster(t *testing.T, brokers int) (*localcluster.Cluster, string) {
 	return c, fmt.Sprintf("  brokers: [%s]\n", strings.Join(c.Addresses, ", "))
 }
 
-// stateOf asks the daemon of a line for the state of its source.
-func stateOf(l *line, source string) pipeline.State {
-	l.t.Helper()
-	code, out := l.run("status", "--json", "--addr", l.http)
-	var s pipeline.Status
-	if code != 0 || json.Unmarshal([]byte(out), &s) != nil {
-		return ""
-	}
-	for _, m := range s.Sources {
-		if m.Name == source {
-			return m.State
-		}
-	}
-	return ""
-}
+// stateOf asks the daemon of a line for the state of a source or sink, empty if it does not say.
+func stateOf(l *line, name string) pipeline.State { return statusOf(l, name).State }
 
 func runs(l *line, source string) bool {
 	s := stateOf(l, source)

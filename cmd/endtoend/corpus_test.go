@@ -166,11 +166,11 @@ func feedAndKill(l *line, way *corpusWay, pair corpusPair, script []byte) {
 		switch rng.IntN(3) {
 		case 1:
 			within(time.Second, func() bool {
-				state := statusOfSource(l, "corpus").State
+				state := statusOf(l, "corpus").State
 				return state == pipeline.Running || state == pipeline.CaughtUp
 			})
 		case 2:
-			within(time.Second, func() bool { return statusOfSource(l, "corpus").Rows > 0 })
+			within(time.Second, func() bool { return statusOf(l, "corpus").Rows > 0 })
 		}
 		l.kill()
 		l.start()
@@ -186,9 +186,9 @@ func within(most time.Duration, condition func() bool) {
 	}
 }
 
-// statusOfSource asks a daemon, which may be about to begin, for the status of its source.
-func statusOfSource(l *line, source string) pipeline.MemberStatus {
-	client := http.Client{Timeout: time.Second}
+// statusOf asks a daemon, which may be about to begin, for the status of one of its sources or sinks.
+func statusOf(l *line, name string) pipeline.MemberStatus {
+	client := http.Client{Timeout: 10 * time.Second}
 	answer, err := client.Get("http://" + l.http + "/api/status")
 	if err != nil {
 		return pipeline.MemberStatus{}
@@ -196,8 +196,8 @@ func statusOfSource(l *line, source string) pipeline.MemberStatus {
 	defer answer.Body.Close()
 	var s pipeline.Status
 	if json.NewDecoder(answer.Body).Decode(&s) == nil {
-		for _, m := range s.Sources {
-			if m.Name == source {
+		for _, m := range append(s.Sources, s.Sinks...) {
+			if m.Name == name {
 				return m
 			}
 		}

@@ -203,7 +203,7 @@ func TestVerifyFindsTenOfTenMillion(t *testing.T) {
 	}
 	l := newLine(t, postgresSource(source, "shop", "tables: [public.item]", "snapshot: never"), postgresSink(target, "replica"))
 	l.start()
-	eventually(t, "the source runs", func() bool { return runs(l, "shop") }) // what changes before its slot is there is not read
+	eventually(t, "the source runs", func() bool { return stateOf(l, "shop") == pipeline.CaughtUp }) // what changes before its slot is there is not read
 	source.exec("UPDATE item SET n = 5 WHERE id = 1")
 	eventually(t, "the line runs", func() bool { return slices.Equal(target.list("SELECT n::text FROM item WHERE id = 1"), []string{"5"}) })
 	target.exec("UPDATE item SET price = 0 WHERE id % 2500000 = 7", "DELETE FROM item WHERE id % 3000000 = 11", "INSERT INTO item VALUES (-1, 0), (20000000, 0)")

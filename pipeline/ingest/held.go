@@ -44,17 +44,17 @@ func HeldTopic(source, table string) string {
 	return HeldPrefix + clean
 }
 
-// PausesChanged tells that tables were paused or not any more. It takes effect with the next batch, and what waited of a
-// table moves when the source is opened next.
-func (g *Ingest) PausesChanged() { g.pauses.Add(1) }
-
 func (g *Ingest) target(table string) pause.Target {
 	return pause.Target{Role: "source", Name: g.o.Source, Table: table}
 }
 
-// followPauses looks anew at all routes when somebody paused or resumed a table.
+// followPauses looks anew at all routes when somebody paused or resumed a table, which so takes effect with the next batch.
+// What waited of a table moves when the source is opened next.
 func (w *writer) followPauses(ctx context.Context) error {
-	n := w.pauses.Load()
+	if w.o.Pauses == nil {
+		return nil
+	}
+	n := w.o.Pauses.Words()
 	if n == w.pausesSeen {
 		return nil
 	}

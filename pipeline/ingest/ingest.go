@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/trunkline/trunkline/connectors"
@@ -105,7 +104,6 @@ type Ingest struct {
 
 	durable connectors.Position // of the last commit since the program started
 
-	pauses atomic.Int64 // grows when tables are paused or resumed
 }
 
 // New checks the options. It opens nothing.

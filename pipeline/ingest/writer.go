@@ -28,7 +28,7 @@ type writer struct {
 	barrier    int64
 	counted    []*route // those with rows in the batch
 	warned     map[string]bool
-	pausesSeen int64 // pauses as the routes know them
+	pausesSeen int64 // words about pauses that the routes know
 }
 
 // pending is a partition, and which part of the load is for it.

@@ -83,6 +83,7 @@ type Book struct {
 	mu     sync.Mutex // guards the rest
 	paused map[Target]time.Time
 	held   map[Target]Held
+	words  int64 // how many words about pauses were taken in
 }
 
 // New returns the book of a log. It is empty until CatchUp.
@@ -96,6 +97,13 @@ func (b *Book) Paused(t Target) (since time.Time, ok bool) {
 	defer b.mu.Unlock()
 	since, ok = b.paused[t]
 	return since, ok
+}
+
+// Words counts what was said about pauses so far: while it stays the same, nothing is paused or resumed.
+func (b *Book) Words() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.words
 }
 
 // Waits reports whether the changes of a source's table are to wait: it is paused, or what came before waits still.
@@ -272,6 +280,7 @@ func (b *Book) take(r *log.Record) {
 	}
 	switch k.Kind {
 	case kindPaused:
+		b.words++
 		var p paused
 		if r.Value == nil {
 			delete(b.paused, k.Target)
