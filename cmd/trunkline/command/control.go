@@ -13,7 +13,7 @@ import (
 
 // controlCommand is pause, resume or resync.
 func (a *app) controlCommand(verb, short string) *cobra.Command {
-	return a.remote(&cobra.Command{
+	return words(a.facts(&cobra.Command{
 		Use: verb + " NAME[/TABLE]", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withClient(c, func(ctx context.Context, client *api.Client) error {
@@ -32,11 +32,14 @@ func (a *app) controlCommand(verb, short string) *cobra.Command {
 				if err := client.Call(ctx, "POST", api.Path(append(parts, verb)...), nil, &answer); err != nil {
 					return err
 				}
+				if a.json {
+					return a.printJSON(answer)
+				}
 				_, err = fmt.Fprintln(a.out, answer.Done)
 				return err
 			})
 		},
-	})
+	}), a.targetNames)
 }
 
 // findRole tells whether a name is a source or a sink.

@@ -45,7 +45,7 @@ func (a *app) lettersList() *cobra.Command {
 	c.Flags().IntVar(&limit, "max", 100, "list at most so many; 0: all")
 	c.Flags().BoolVar(&done, "done", false, "list those that were replayed or discarded too")
 	c.Flags().BoolVar(&values, "values", false, "show keys and values of the rows")
-	return a.facts(c)
+	return words(a.facts(c), a.sinkNames)
 }
 
 func (a *app) printLetters(list deliver.Letters, values bool) error {
@@ -114,7 +114,7 @@ func (a *app) lettersReplay() *cobra.Command {
 	}
 	letterFlags(c, &body)
 	c.Flags().BoolVar(&body.Superseded, "superseded", false, "also those that a newer record of their key has superseded, or may have")
-	return a.facts(c)
+	return words(a.facts(c), a.sinkNames)
 }
 
 // replayLetters asks again until all of them have been dealt with: one request takes a bounded number.
@@ -184,5 +184,5 @@ func (a *app) lettersDiscard() *cobra.Command {
 		},
 	}
 	letterFlags(c, &body)
-	return a.facts(c)
+	return words(a.facts(c), a.sinkNames)
 }

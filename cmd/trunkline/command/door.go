@@ -107,7 +107,11 @@ the hash belongs into http.users, the token to whoever shows it.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if forToken {
 				made := rand.Text() + rand.Text()
-				_, err := fmt.Fprintf(a.out, "token %s\nhash  sha256:%x\n", made, sha256.Sum256([]byte(made)))
+				hash := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(made)))
+				if a.json {
+					return a.printJSON(map[string]string{"token": made, "hash": hash})
+				}
+				_, err := fmt.Fprintf(a.out, "token %s\nhash  %s\n", made, hash)
 				return err
 			}
 			line, err := bufio.NewReader(io.LimitReader(c.InOrStdin(), 1<<10)).ReadString('\n')
@@ -122,10 +126,14 @@ the hash belongs into http.users, the token to whoever shows it.`,
 			if err != nil {
 				return fmt.Errorf("hash password: %w", err)
 			}
+			if a.json {
+				return a.printJSON(map[string]string{"hash": string(hash)})
+			}
 			_, err = fmt.Fprintln(a.out, string(hash))
 			return err
 		},
 	}
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON for machines")
 	c.Flags().BoolVar(&forToken, "token", false, "make a token in place of a password's hash")
 	return c
 }

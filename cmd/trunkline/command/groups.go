@@ -39,7 +39,7 @@ func (a *app) groupsList() *cobra.Command {
 }
 
 func (a *app) groupsDescribe() *cobra.Command {
-	return a.facts(&cobra.Command{
+	return words(a.facts(&cobra.Command{
 		Use: "describe GROUP", Short: "Show where a group stands in each partition", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withClient(c, func(ctx context.Context, client *api.Client) error {
@@ -57,7 +57,7 @@ func (a *app) groupsDescribe() *cobra.Command {
 				return g.flush()
 			})
 		},
-	})
+	}), a.groupNames)
 }
 
 // offset prints an offset that may be missing.
@@ -91,7 +91,9 @@ the sink is paused.`,
 	c.Flags().StringVar(&body.To, "to", "", "where to: `earliest|latest|OFFSET|TIME`")
 	c.Flags().StringVar(&body.Topic, "topic", "", "only this `topic` (default: all in which the group has committed)")
 	c.Flags().BoolVar(&body.DryRun, "dry-run", false, "show what would move, and move nothing")
-	return a.facts(c)
+	word(c, "topic", a.topicNames)
+	word(c, "to", oneOf("earliest", "latest"))
+	return words(a.facts(c), a.groupNames)
 }
 
 func (a *app) printMoves(moves []api.Move, dry bool) error {
@@ -112,16 +114,19 @@ func (a *app) printMoves(moves []api.Move, dry bool) error {
 }
 
 func (a *app) groupsDelete() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return words(a.facts(&cobra.Command{
 		Use: "delete GROUP", Short: "Forget the offsets of a group that has no members", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withClient(c, func(ctx context.Context, client *api.Client) error {
 				if err := client.Call(ctx, "DELETE", api.Path("api", "groups", args[0]), nil, nil); err != nil {
 					return err
 				}
+				if a.json {
+					return a.printJSON(map[string]string{"deleted": args[0]})
+				}
 				_, err := fmt.Fprintf(a.out, "deleted group %s\n", args[0])
 				return err
 			})
 		},
-	})
+	}), a.groupNames)
 }

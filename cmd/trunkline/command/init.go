@@ -38,6 +38,7 @@ below data/archive, so that the line runs at once. A file that is there is left 
 			return a.writeDraft(c.Context(), d)
 		},
 	}
+	c.Flags().BoolVar(&a.json, "json", false, "print JSON for machines")
 	c.Flags().StringVar(&name, "name", "", "name of the source (default: that of the database)")
 	c.Flags().StringVar(&mode, "mode", "", "cdc or timestamp (default: cdc where the database has a log of changes)")
 	return c
@@ -345,6 +346,17 @@ func (a *app) printDraft(d *draft) error {
 		if problem, _ := d.problem(t.Name); problem != "" || d.mode == "timestamp" && len(t.Cursors) == 0 {
 			left++
 		}
+	}
+	if a.json {
+		return a.printJSON(struct {
+			File     string   `json:"file"`
+			Source   string   `json:"source"`
+			Mode     string   `json:"mode"`
+			Tables   int      `json:"tables"`
+			Left     int      `json:"left_out"`
+			Todo     []string `json:"todo"`
+			Password string   `json:"password_variable,omitempty"` // which the file does not hold
+		}{a.file, d.name, d.mode, len(d.offer.Tables) - left, left, append([]string{}, d.todo()...), d.variable})
 	}
 	fmt.Fprintf(a.out, "wrote %s: source %s, mode %s, %d tables", a.file, d.name, d.mode, len(d.offer.Tables)-left)
 	if left > 0 {

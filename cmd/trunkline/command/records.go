@@ -58,7 +58,8 @@ null) and bytes that are no text.`,
 	c.Flags().StringVar(&separator, "key-separator", "", "`text` that ends the key of each line")
 	c.Flags().StringVar(&format, "format", "value", "what the lines are: `value|json`")
 	c.Flags().Int32Var(&partition, "partition", -1, "append to this partition `number`")
-	return a.facts(c)
+	word(c, "format", oneOf("value", "json"))
+	return words(a.facts(c), a.topicNames)
 }
 
 // produce sends every line and returns the number of records. The lines are read on a goroutine of their own, which
@@ -214,7 +215,10 @@ base64 in key_base64 and value_base64.`,
 	c.Flags().Int32Var(&partition, "partition", 0, "only this partition `number`")
 	c.Flags().BoolVar(&follow, "follow", false, "wait for more records at the end")
 	c.Flags().StringVar(&format, "format", "value", "what to print: `value|json`")
-	return a.remote(c)
+	word(c, "format", oneOf("value", "json"))
+	word(c, "group", a.groupNames)
+	word(c, "from", oneOf("earliest", "latest"))
+	return words(a.remote(c), a.topicNames)
 }
 
 func (a *app) consume(ctx context.Context, client *api.Client, topic string, q url.Values, asJSON bool) error {

@@ -65,6 +65,8 @@ Kafka's clients can connect to log.listen; off closes it.`,
 	c.Flags().DurationVar(&f.length, "for", 0, "end in good order after this `duration`")
 	c.Flags().DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long what is in hand may take to end")
 	c.Flags().StringVar(&f.format, "log", "auto", "what to print: `auto|plain|json`; auto is plain on a terminal")
+	word(c, "only", a.memberNames)
+	word(c, "log", oneOf("auto", "plain", "json"))
 	return c
 }
 

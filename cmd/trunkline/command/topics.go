@@ -49,7 +49,7 @@ func (a *app) topicsList() *cobra.Command {
 }
 
 func (a *app) topicsDescribe() *cobra.Command {
-	return a.facts(&cobra.Command{
+	return words(a.facts(&cobra.Command{
 		Use: "describe TOPIC", Short: "Show a topic's partitions and settings", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withClient(c, func(ctx context.Context, client *api.Client) error {
@@ -60,7 +60,7 @@ func (a *app) topicsDescribe() *cobra.Command {
 				return a.printTopic(t)
 			})
 		},
-	})
+	}), a.topicNames)
 }
 
 func (a *app) printTopic(t api.Topic) error {
@@ -120,16 +120,19 @@ func (a *app) topicsCreate() *cobra.Command {
 }
 
 func (a *app) topicsDelete() *cobra.Command {
-	return a.remote(&cobra.Command{
+	return words(a.facts(&cobra.Command{
 		Use: "delete TOPIC", Short: "Delete a topic with its records", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withClient(c, func(ctx context.Context, client *api.Client) error {
 				if err := client.Call(ctx, "DELETE", api.Path("api", "topics", args[0]), nil, nil); err != nil {
 					return err
 				}
+				if a.json {
+					return a.printJSON(map[string]string{"deleted": args[0]})
+				}
 				_, err := fmt.Fprintf(a.out, "deleted topic %s\n", args[0])
 				return err
 			})
 		},
-	})
+	}), a.topicNames)
 }

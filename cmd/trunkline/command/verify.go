@@ -41,7 +41,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "send the rows that differ through the log again")
 	c.Flags().DurationVar(&window, "window", 0, "for a source that polls: how long a change may take from its commit into the log (default: verify.window of the sink)")
-	return a.facts(c)
+	return words(a.facts(c), a.sinkNames)
 }
 
 // errDiffer ends the command with a code of its own after all was printed.
