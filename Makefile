@@ -1,4 +1,4 @@
-.PHONY: test check duckdb build demo bench compare soak corpus fuzz snapshot
+.PHONY: test check duckdb build demo bench compare soak corpus fuzz snapshot packages
 
 GO ?= go
 
@@ -52,8 +52,10 @@ FUZZTIME ?= 2m
 fuzz:
 	scripts/fuzz $(FUZZTIME)
 
-# What a release holds, from this checkout, into dist/: programs and archives for each system, deb and rpm. Uses goreleaser
-# where it is installed; else Go builds it first, which takes minutes.
-GORELEASER ?= $(shell command -v goreleaser || echo $(GO) run github.com/goreleaser/goreleaser/v2@v2.15.1)
+# What a release holds, from this checkout, into dist/: programs and archives for each system, deb and rpm.
 snapshot:
-	$(GORELEASER) release --snapshot --clean
+	GO=$(GO) scripts/release
+
+# The deb and the rpm for this machine alone.
+packages:
+	GO=$(GO) scripts/release packages

@@ -8,16 +8,43 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(built.dir)
+	os.Exit(code)
+}
+
+// program builds the program once for all tests.
+func program(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "trunkline-program-"); built.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", built.dir, "./trunkline").CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("build the program: %w: %s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "trunkline")
+}
 
 // TestReadmeIsTrue holds what the README and the docs show against the program: each command exists, each configuration
 // is accepted, each file that is linked is there.
 func TestReadmeIsTrue(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "trunkline")
-	if out, err := exec.Command("go", "build", "-o", program, "./trunkline").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v: %s", err, out)
-	}
+	program := program(t)
 	pages, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
