@@ -95,7 +95,8 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 	run("topics", "create", "shop.public.orders", "-f", file)
 	run("topics", "create", "other", "-f", file)
-	run("consume", "other", "--group", "readers", "--max", "0", "-f", file)
+	run("produce", "other", "-f", file)
+	run("consume", "other", "--group", "readers", "--max", "1", "-f", file)
 	for _, c := range []struct {
 		args []string
 		want []string

@@ -55,6 +55,7 @@ write stay closed to clients.`,
 	c.Flags().StringVar(&dir, "dir", "", "`directory` of the log (default: log.dir of the configuration)")
 	c.Flags().StringVar(&address, "listen", "", "`host:port` for Kafka clients (default: log.listen of the configuration)")
 	c.Flags().StringVar(&format, "log", "auto", "what to print: `auto|plain|json`; auto is plain on a terminal")
+	word(c, "log", oneOf("auto", "plain", "json"))
 	return c
 }
 

@@ -44,11 +44,7 @@ func (a *app) statusCommand() *cobra.Command {
 const minWatch = 50 * time.Millisecond
 
 func (a *app) printStatus(s pipeline.Status) error {
-	if s.Running {
-		fmt.Fprintf(a.out, "running for %s, log %s: %s\n", span(s.Time.Sub(s.Started).Seconds()), s.Log.Dir, size(s.Log.Bytes))
-	} else {
-		fmt.Fprintf(a.out, "not running, log %s: %s\n", s.Log.Dir, size(s.Log.Bytes))
-	}
+	fmt.Fprintln(a.out, headline(s))
 	if len(s.Sources) > 0 {
 		fmt.Fprintln(a.out)
 		g := newGrid(a.out, "SOURCE", "TYPE", "STATE", "ROWS", "ROWS/S", "LAG", "WHY")
@@ -84,6 +80,15 @@ func (a *app) printStatus(s pipeline.Status) error {
 		return g.flush()
 	}
 	return nil
+}
+
+// headline has what may be long at its end.
+func headline(s pipeline.Status) string {
+	state := "not running"
+	if s.Running {
+		state = "running for " + span(s.Time.Sub(s.Started).Seconds())
+	}
+	return fmt.Sprintf("%s, log of %s in %s", state, size(s.Log.Bytes), s.Log.Dir)
 }
 
 func lag(m pipeline.MemberStatus) string {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +38,7 @@ func (a *app) watch(ctx context.Context, client *api.Client, every time.Duration
 	if isFile && !a.json && term.IsTerminal(int(out.Fd())) {
 		leave, keys := a.takeTerminal(out)
 		defer leave()
-		show = func(s pipeline.Status) error { return a.drawStatus(out, s) }
+		show = func(s pipeline.Status) error { return drawStatus(out, s) }
 		var end context.CancelFunc
 		ctx, end = context.WithCancel(ctx)
 		defer end()
@@ -105,30 +104,13 @@ func (a *app) takeTerminal(out *os.File) (leave func(), keys io.Reader) {
 	}, in
 }
 
-// drawStatus draws one frame, cut to the size of the terminal.
-func (a *app) drawStatus(out *os.File, s pipeline.Status) error {
-	var text bytes.Buffer
-	page := *a
-	page.out = &text
-	if err := page.printStatus(s); err != nil {
-		return err
-	}
+// drawStatus draws one frame in the size of the terminal.
+func drawStatus(out *os.File, s pipeline.Status) error {
 	width, height, err := term.GetSize(int(out.Fd()))
 	if err != nil || width <= 0 || height <= 1 {
 		width, height = 80, 24
 	}
-	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
-	if len(lines) > height-1 {
-		lines = lines[:height-1]
-	}
-	frame := screenTop
-	for _, line := range append(lines, s.Time.Local().Format(time.TimeOnly)+"  q quits") {
-		if runes := []rune(line); len(runes) > width {
-			line = string(runes[:width])
-		}
-		frame += line + screenLine
-	}
-	_, err = fmt.Fprint(out, strings.TrimSuffix(frame, "\r\n")+screenRest)
+	_, err = fmt.Fprint(out, screenTop+strings.Join(frame(s, width, height), screenLine)+"\x1b[K"+screenRest)
 	return err
 }
 
