@@ -319,3 +319,36 @@ func TestTypesThatNoRowHadOfMariaDB(t *testing.T) {
 	l.start()
 	wantTables(t, s, d, "cast")
 }
+
+// A key that changes while the source is away, when the rows that the target has do not fit the new one yet.
+func TestKeyThatChangedWhileTheSourceWasAway(t *testing.T) {
+	t.Parallel()
+	away := []string{"UPDATE rekeyed SET a = id", "DELETE FROM rekeyed WHERE id = 2", "INSERT INTO rekeyed VALUES (4, 14)"}
+	create := []string{"CREATE TABLE rekeyed (id int PRIMARY KEY, a int NOT NULL)", "INSERT INTO rekeyed VALUES (1, 7), (2, 7), (3, 7)"}
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		source, target := newDatabase(t), newDatabase(t)
+		source.exec(create...)
+		l := newLine(t, postgresSource(source, "shop", "tables: [public.*]"), postgresSink(target, "replica"))
+		l.start()
+		equalRows(t, source, target, "rekeyed")
+		l.kill()
+		source.exec(away...)
+		source.exec("ALTER TABLE rekeyed DROP CONSTRAINT rekeyed_pkey, ADD PRIMARY KEY (a)", "INSERT INTO rekeyed VALUES (1, 15)")
+		l.start()
+		wantTables(t, postgresEvolver{source}, postgresEvolver{target}, "rekeyed")
+	})
+	t.Run("MariaDB", func(t *testing.T) {
+		t.Parallel()
+		source, target := newMaria(t), newMaria(t)
+		source.exec(create...)
+		l := newLine(t, source.source("shop"), target.sink("replica"))
+		l.start()
+		wantTables(t, mariaEvolver{source}, mariaEvolver{target}, "rekeyed")
+		l.kill()
+		source.exec(away...)
+		source.exec("ALTER TABLE rekeyed DROP PRIMARY KEY, ADD PRIMARY KEY (a)", "INSERT INTO rekeyed VALUES (1, 15)")
+		l.start()
+		wantTables(t, mariaEvolver{source}, mariaEvolver{target}, "rekeyed")
+	})
+}

@@ -129,7 +129,7 @@ func (r *trial) open() connectors.Sink {
 		}
 		if first {
 			// A Kafka cluster in the test's own process sees a connection end a little later than its client.
-			goleak.VerifyNone(r, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),
+			goroutinesEnd(r.T, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),
 				goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"))
 		}
 	})

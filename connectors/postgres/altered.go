@@ -57,7 +57,7 @@ func (s *stream) follow(t *tracked, r *relation, next *shape) {
 
 // keyIDs are the attribute numbers of the key.
 func keyIDs(t *connectors.Table) []int {
-	var ids []int
+	ids := []int{}
 	for _, k := range t.Key {
 		ids = append(ids, t.Columns[k].ID)
 	}

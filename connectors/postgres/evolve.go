@@ -46,7 +46,9 @@ func (s *stream) describeTable(ctx context.Context, t *tracked, m *relationMessa
 	s.follow(t, &relation, shape)
 	if !s.covered {
 		t.known = nil
-		s.versions.set(t.oid, shape.columns())
+		if !t.waits && (t.sync == nil || t.sync.wasLive) { // else nothing of it is handed over
+			s.versions.set(t.oid, shape.columns(), shape.table)
+		}
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (s *Source) atMoment(ctx context.Context, conn *pgx.Conn) ([]*snapshotTable
 			continue
 		}
 		t.relation, t.shape = list[i], shape
-		s.versions.set(t.oid, shape.columns())
+		s.versions.set(t.oid, shape.columns(), shape.table)
 		if !begun {
 			s.imprints.accept(t.relation)
 		}

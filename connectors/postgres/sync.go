@@ -154,8 +154,9 @@ func (q *syncs) idle() bool {
 type tableSync struct {
 	table   *tracked
 	wasLive bool
-	void    bool   // what was handed over before is void
-	shape   *shape // when the first change was kept
+	void    bool              // what was handed over before is void
+	gone    *connectors.Table // the version of that; nil: the one that is read
+	shape   *shape            // when the first change was kept
 	spool   *spool
 	source  *syncSource
 	opened  chan syncOpened // gets one result
@@ -273,6 +274,9 @@ func (s *stream) startSync(ctx context.Context, r syncRequest) error {
 	// because it was not in the configuration for a while, rows may have gone.
 	t.void = r.replace || slices.Contains(s.pos.Begun, r.oid) || t.wasLive && len(table.shape.table.Key) == 0 || !t.wasLive && s.imprints.has(r.oid) ||
 		s.imprints.taken(r.oid, table.relation.schema, table.relation.name)
+	if t.void {
+		t.gone = s.versionBefore(ctx, table)
+	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t.cancel = cancel
 	target := syncTarget{relation: table.relation, shape: table.shape, published: table.published, await: !table.published || r.replace}
@@ -338,7 +342,11 @@ func without(list []uint32, oid uint32) []uint32 {
 func (s *stream) copySync(t *tableSync) (connectors.Batch, bool, error) {
 	if t.void {
 		t.void = false
-		change := s.rows.add(connectors.Truncate, t.source.snapshot.table(), time.Now().UTC())
+		table := t.source.snapshot.table()
+		if t.gone != nil {
+			table = t.gone
+		}
+		change := s.rows.add(connectors.Truncate, table, time.Now().UTC())
 		change.Origin, change.Position = t.source.snapshot.origin, t.source.snapshot.position
 		return s.take(), true, nil
 	}
@@ -406,7 +414,7 @@ func (s *stream) startDrain(t *tableSync) error {
 	}
 	if t.source != nil && t.source.relation != nil { // the rows were handed over as they were then
 		t.table.known = t.source.relation.streamed()
-		s.versions.set(t.table.oid, t.table.known)
+		s.versions.set(t.table.oid, t.table.known, t.source.snapshot.table())
 	}
 	return nil
 }

@@ -3,19 +3,23 @@ package postgres
 import (
 	"bytes"
 	"compress/flate"
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/trunkline/trunkline/connectors"
 )
 
-// versions remembers which columns each table had when it was handed over last. It is part of the position: a source that
+// versions remembers which columns and which key each table had when it was handed over last. It is part of the position: a source that
 // was away compares what the stream says with that, and not with the catalog, which has gone on meanwhile. It is used by
 // the goroutine that reads.
 type versions struct {
 	tables map[uint32][]attribute
+	keys   map[uint32][]int  // attribute numbers; without an entry: not known
 	hashes map[uint32]uint32 // of tables that had no room in the position
 	text   []byte            // nil: not made yet
 }
@@ -30,6 +34,7 @@ const (
 // savedVersion is a table in the position.
 type savedVersion struct {
 	Columns []savedColumn `json:"c,omitempty"`
+	Key     []int         `json:"k"` // null: not known
 	Hash    uint32        `json:"h,omitempty"`
 }
 
@@ -41,15 +46,16 @@ type savedColumn struct {
 }
 
 func newVersions() *versions {
-	return &versions{tables: map[uint32][]attribute{}, hashes: map[uint32]uint32{}}
+	return &versions{tables: map[uint32][]attribute{}, keys: map[uint32][]int{}, hashes: map[uint32]uint32{}}
 }
 
-// set notes the columns of a table.
-func (v *versions) set(oid uint32, columns []attribute) {
-	if old, ok := v.tables[oid]; ok && equal(old, columns) {
+// set notes the columns of a table, and its key.
+func (v *versions) set(oid uint32, columns []attribute, table *connectors.Table) {
+	key, known := v.keys[oid]
+	if old, ok := v.tables[oid]; ok && known && equal(old, columns) && slices.Equal(key, keyIDs(table)) {
 		return
 	}
-	v.tables[oid], v.text = slices.Clone(columns), nil
+	v.tables[oid], v.keys[oid], v.text = slices.Clone(columns), keyIDs(table), nil
 	delete(v.hashes, oid)
 }
 
@@ -72,6 +78,7 @@ func (v *versions) get(oid uint32, now []attribute) (columns []attribute, sure b
 func (v *versions) keep(tables map[uint32]*tracked) {
 	n := len(v.tables) + len(v.hashes)
 	maps.DeleteFunc(v.tables, func(oid uint32, _ []attribute) bool { return tables[oid] == nil })
+	maps.DeleteFunc(v.keys, func(oid uint32, _ []int) bool { return tables[oid] == nil })
 	maps.DeleteFunc(v.hashes, func(oid, _ uint32) bool { return tables[oid] == nil })
 	if n != len(v.tables)+len(v.hashes) {
 		v.text = nil
@@ -110,7 +117,7 @@ func (v *versions) packed() []byte {
 		for _, a := range columns {
 			list = append(list, savedColumn{a.number, a.name, a.typ.oid, a.typ.mod})
 		}
-		saved[oid] = savedVersion{Columns: list}
+		saved[oid] = savedVersion{Columns: list, Key: v.keys[oid]}
 	}
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, flate.DefaultCompression)
@@ -147,6 +154,9 @@ func unpackVersions(packed []byte) (*versions, error) {
 			continue
 		}
 		v.tables[oid] = []attribute{}
+		if s.Key != nil {
+			v.keys[oid] = s.Key
+		}
 		for _, c := range s.Columns {
 			v.tables[oid] = append(v.tables[oid], attribute{number: c.Number, name: c.Name, typ: typeRef{c.Type, c.Mod}})
 		}
@@ -176,9 +186,36 @@ func (s *Source) recall(t *tracked) {
 	switch {
 	case !sure:
 		s.imprints.doubts(t.oid)
-	case !equal(columns, t.shape.columns()):
+	case !equal(columns, t.shape.columns()), s.versions.rekeyed(t):
 		t.known = columns
 		return
 	}
-	s.versions.set(t.oid, t.shape.columns())
+	s.versions.set(t.oid, t.shape.columns(), t.shape.table)
+}
+
+// rekeyed reports that the table had another key when it was handed over last than it has in its shape.
+func (v *versions) rekeyed(t *tracked) bool {
+	key, known := v.keys[t.oid]
+	return known && t.shape != nil && !slices.Equal(key, keyIDs(t.shape.table))
+}
+
+// versionBefore returns the version in which a table was handed over last, where the one of today has another key: a target could not
+// give that to the rows that it has. It is nil where the key is the same, or what it was cannot be told any more.
+func (s *stream) versionBefore(ctx context.Context, t *tracked) *connectors.Table {
+	columns := s.versions.tables[t.oid]
+	if !s.versions.rekeyed(t) || len(columns) == 0 || len(t.relation.spec.Key) > 0 {
+		return nil
+	}
+	relation := *t.relation
+	relation.identity, relation.primary = 'd', nil
+	for _, number := range s.versions.keys[t.oid] {
+		relation.primary = append(relation.primary, int16(number))
+	}
+	ctx, cancel := unhurried(ctx)
+	defer cancel()
+	shape, err := s.catalog.shape(ctx, &relation, slices.Clone(columns))
+	if err != nil { // a type of then may be gone
+		return nil
+	}
+	return shape.table
 }
