@@ -2,7 +2,7 @@
 
 A value is its text as a record has it: a null stays null, lists and maps are JSON, bytes are base64.
 """
-import base64, datetime, decimal, json, sys, uuid
+import base64, datetime, decimal, json, os, sys, uuid
 import duckdb
 
 
@@ -37,6 +37,10 @@ def fraction(s):
     return s.rstrip("0") if "." in s else s
 
 
+# Answers alone go to where they are read: of a query that takes long DuckDB shows the progress on standard output.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
 db = duckdb.connect()
 db.execute("SET TimeZone='UTC'; SET threads=1")
 for line in sys.stdin:
@@ -46,4 +50,4 @@ for line in sys.stdin:
         out = {"columns": [c[0] for c in d], "types": [str(c[1]) for c in d], "rows": [[text(v) for v in r] for r in cursor.fetchall()]}
     except Exception as e:
         out = {"error": str(e)}
-    print(json.dumps(out), flush=True)
+    print(json.dumps(out), file=answers, flush=True)
