@@ -34,7 +34,7 @@ type source struct {
 	tables *document.Tables
 	at     position
 	fresh  bool    // a first start
-	stop   offsets // a bounded reading: where it ends
+	stop   offsets // a bounded reading: where the partitions ended when it began
 	due    time.Time
 	queue  []*kgo.Record // fetched and not handed over
 	batch  []connectors.Change
@@ -173,8 +173,12 @@ func (s *source) Read(ctx context.Context) (connectors.Batch, error) {
 			s.env.Report(connectors.Report{Phase: connectors.PhaseDone})
 			return connectors.Batch{}, io.EOF
 		}
-		if err := s.poll(ctx); err != nil {
+		moved, err := s.poll(ctx)
+		if err != nil {
 			return connectors.Batch{}, err
+		}
+		if moved {
+			return s.take()
 		}
 	}
 }
@@ -194,27 +198,28 @@ func (s *source) ended() bool {
 	return true
 }
 
-// poll waits for records, and no longer than until partitions are looked for again.
-func (s *source) poll(ctx context.Context) error {
+// poll waits for records, and no longer than until partitions are looked for again. It reports whether the reading moved on
+// without one.
+func (s *source) poll(ctx context.Context) (moved bool, err error) {
 	wait := time.Until(s.due)
 	if s.stop != nil {
-		wait = holeTime
+		wait = probeTime
 	}
 	if wait <= 0 {
 		if err := s.refresh(ctx); err != nil {
-			return fmt.Errorf("look for partitions: %w", err)
+			return false, fmt.Errorf("look for partitions: %w", err)
 		}
-		return nil
+		return false, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if s.client == nil {
 		<-limited.Done()
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	fetches := s.client.PollRecords(limited, s.limits.BatchRows)
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
 	}
 	var failed error
 	fetches.EachError(func(topic string, partition int32, err error) {
@@ -229,42 +234,17 @@ func (s *source) poll(ctx context.Context) error {
 	})
 	s.queue = fetches.Records()
 	if failed != nil && len(s.queue) == 0 {
-		return failed
+		return false, failed
 	}
 	if s.stop != nil && len(s.queue) == 0 && limited.Err() != nil {
 		return s.passHoles(ctx)
 	}
-	return nil
+	return false, nil
 }
 
 func isLoss(err error) bool {
 	var loss *kgo.ErrDataLoss
 	return errors.As(err, &loss)
-}
-
-// passHoles ends a bounded reading where compaction has left nothing before the end: what did not come in this time, though it
-// is decided, is not there. Should it be there, the next reading begins with it.
-func (s *source) passHoles(ctx context.Context) error {
-	topics := map[string][]int32{}
-	for topic, list := range s.stop {
-		for partition := range list {
-			topics[topic] = append(topics[topic], partition)
-		}
-	}
-	e, err := endsOf(ctx, s.admin, topics)
-	if err != nil {
-		return err
-	}
-	for topic, list := range s.stop {
-		for partition, end := range list {
-			next, _ := s.at.Next.get(topic, partition)
-			if last, _ := e.last.get(topic, partition); next < end && last >= end {
-				s.env.Logger.Warn("nothing is left before the end", "source", s.env.Name, "topic", topic, "partition", partition, "offset", next)
-				s.stop.set(topic, partition, 0)
-			}
-		}
-	}
-	return nil
 }
 
 // take makes rows of the queue, up to the limits of a batch.
@@ -273,6 +253,14 @@ func (s *source) take() (connectors.Batch, error) {
 	for len(s.queue) > 0 && len(s.batch) < s.limits.BatchRows && size < s.limits.BatchBytes {
 		r := s.queue[0]
 		s.queue = s.queue[1:]
+		end, bounded := s.stop.get(r.Topic, r.Partition)
+		if bounded && r.Offset+1 >= end {
+			s.client.PauseFetchPartitions(map[string][]int32{r.Topic: {r.Partition}})
+		}
+		if bounded && r.Offset >= end {
+			s.at.Next.set(r.Topic, r.Partition, end) // it came after the reading began, and nothing is left before it
+			continue
+		}
 		size += len(r.Key) + len(r.Value)
 		s.at.Next.set(r.Topic, r.Partition, r.Offset+1)
 		if !r.Attrs.IsControl() {
