@@ -127,6 +127,49 @@ func ParseJSON(kind Kind, token, arena []byte) (Value, []byte, error) {
 	}
 }
 
+// CutJSON takes the first JSON value off b, as ScanJSON and then ParseJSON do it. Text without escapes and small numbers, which
+// most values are, are looked at once.
+func CutJSON(kind Kind, b, arena []byte) (v Value, rest, grown []byte, err error) {
+	if len(b) > 0 && b[0] == '"' && kind != Bytes {
+		if end := 1 + plainRun(b[1:]); end < len(b) && b[end] == '"' {
+			return Value{kind: textKind(kind), data: b[1:end:end]}, b[skipSpace(b, end+1):], arena, nil
+		}
+	}
+	if n, end := smallNumber(b); end > 0 && (kind == Int || kind == Uint) {
+		return Value{kind: kind, num: n}, b[skipSpace(b, end):], arena, nil
+	}
+	token, rest, err := ScanJSON(b)
+	if err != nil {
+		return Value{}, nil, arena, err
+	}
+	v, arena, err = ParseJSON(kind, token, arena)
+	return v, rest, arena, err
+}
+
+// smallDigits never overflow.
+const smallDigits = 18
+
+// smallNumber reads an integer without a sign that a comma or the end of an object follows. end is behind it; 0: it is none.
+func smallNumber(b []byte) (n uint64, end int) {
+	for end < len(b) && end <= smallDigits && b[end]-'0' <= 9 {
+		n = n*10 + uint64(b[end]-'0')
+		end++
+	}
+	if end == 0 || end > smallDigits || end == len(b) || b[0] == '0' && end > 1 || b[end] != ',' && b[end] != '}' {
+		return 0, 0
+	}
+	return n, end
+}
+
+// textKind is the kind of a string in a column: one that other kinds never are is text.
+func textKind(kind Kind) Kind {
+	switch kind {
+	case Absent, Null, Bool, Int, Uint, Array, Map:
+		return Text
+	}
+	return kind
+}
+
 func mismatch(what string, kind Kind) error {
 	return fmt.Errorf("parse value: %s in a column of kind %v", what, kind)
 }
@@ -175,18 +218,15 @@ func parseString(kind Kind, token, arena []byte) (Value, []byte, error) {
 	if err != nil {
 		return Value{}, arena, err
 	}
-	switch kind {
-	case Bytes:
+	if kind == Bytes {
 		start := len(arena)
 		arena, err = base64.StdEncoding.AppendDecode(arena, data)
 		if err != nil {
 			return Value{}, arena[:start], mismatch("a string that is not base64", kind)
 		}
 		return Value{kind: Bytes, data: arena[start:len(arena):len(arena)]}, arena, nil
-	case Absent, Null, Bool, Int, Uint, Array, Map:
-		kind = Text
 	}
-	return Value{kind: kind, data: data}, arena, nil
+	return Value{kind: textKind(kind), data: data}, arena, nil
 }
 
 // Unquote returns the text of a JSON string with its quotes, as ScanJSON returns it: a part of token if nothing in it

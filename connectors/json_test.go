@@ -74,6 +74,10 @@ func TestParseJSONInvertsAppendJSONForEveryKind(t *testing.T) {
 				if !got.Equal(v) || string(arena[:4]) != "kept" {
 					t.Fatalf("%v became %v by %s", v, got, encoded)
 				}
+				cut, rest, _, err := CutJSON(k, append(encoded, ",1"...), nil)
+				if err != nil || !cut.Equal(v) || string(rest) != ",1" {
+					t.Fatalf("%v is cut as %v by %s, rest %q, %v", v, cut, encoded, rest, err)
+				}
 			})
 		})
 	}
@@ -196,6 +200,31 @@ func FuzzScanJSON(f *testing.F) {
 			if json.Unmarshal(token, &want) != nil || err != nil || string(got) != want {
 				t.Fatalf("unquoted to %q, %v; the standard library says %q", got, err, want)
 			}
+		}
+	})
+}
+
+// CutJSON has short ways for what most values are, and gives what the long way gives.
+func FuzzCutJSONIsScanAndParse(f *testing.F) {
+	for _, seed := range []string{`"a",`, `""}`, `"a" , 1`, `"\n",`, "\"\xc3\xa9\"}", `12,`, `012,`, `0,`, `-5}`, `5`, `5 ,`, `5.0,`, `123456789012345678,`, `1234567890123456789,`,
+		`18446744073709551615}`, `null,`, `true}`, `[1,2],`, `{"a":null}}`, `"`, ``, "\"a\x00\"", `"AP8=",`} {
+		for kind := Absent; kind <= Map; kind++ {
+			f.Add(uint8(kind), []byte(seed))
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		k := Kind(kind % uint8(Map+1))
+		got, rest, _, err := CutJSON(k, b, nil)
+		token, want, scanErr := ScanJSON(b)
+		var value Value
+		if scanErr == nil {
+			value, _, scanErr = ParseJSON(k, token, nil)
+		}
+		if (err == nil) != (scanErr == nil) {
+			t.Fatalf("%q as %v: %v, and in two steps %v", b, k, err, scanErr)
+		}
+		if err == nil && (!got.Equal(value) || string(rest) != string(want)) {
+			t.Errorf("%q as %v: %v and %q, in two steps %v and %q", b, k, got, rest, value, want)
 		}
 	})
 }

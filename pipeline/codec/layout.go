@@ -186,11 +186,9 @@ func (l *layout) row(b []byte, t *connectors.Table, arena *Arena) ([]connectors.
 		if !bytes.HasPrefix(b, name) {
 			continue
 		}
-		token, rest, err := connectors.ScanJSON(b[len(name):])
-		if err != nil || len(rest) == 0 {
-			return nil, b, false
-		}
-		if row[i], arena.bytes, err = connectors.ParseJSON(t.Columns[i].Kind, token, arena.bytes); err != nil {
+		var rest []byte
+		var err error
+		if row[i], rest, arena.bytes, err = connectors.CutJSON(t.Columns[i].Kind, b[len(name):], arena.bytes); err != nil || len(rest) == 0 {
 			return nil, b, false
 		}
 		b = rest[1:]
