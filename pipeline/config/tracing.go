@@ -28,6 +28,9 @@ const defaultSample = 0.01
 // second the one below which the signals have their paths.
 var endpointVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
+// disabledVariable switches every program with OpenTelemetry in it off, whatever else is set.
+const disabledVariable = "OTEL_SDK_DISABLED"
+
 // tracesPath is where a collector takes traces (https://opentelemetry.io/docs/specs/otlp/#otlphttp-request).
 const tracesPath = "/v1/traces"
 
@@ -100,6 +103,9 @@ func (d *decoder) tracing(n *yaml.Node) *Tracing {
 	d.value(n, reflect.ValueOf(t).Elem(), "tracing")
 	if len(d.errs) > found {
 		return t
+	}
+	if disabled, _ := d.in.lookup(disabledVariable); strings.EqualFold(disabled, "true") {
+		t.Endpoint = Off
 	}
 	from := t.inherit(d.in.lookup)
 	switch {

@@ -21,6 +21,7 @@ func TestTracing(t *testing.T) {
 		"the environment's for traces":    {text: "tracing: {sample: 1}", env: map[string]string{general: "x", own: "http://otel:4318/in"}, url: "http://otel:4318/in"},
 		"the file before the environment": {text: "tracing: {endpoint: http://a:1}", env: map[string]string{own: "http://otel:4318/in"}, url: "http://a:1/v1/traces"},
 		"off":                             {text: "tracing: {endpoint: \"${OTEL:-off}\"}"},
+		"switched off by the environment": {text: "tracing: {endpoint: http://a:1}", env: map[string]string{"OTEL_SDK_DISABLED": "TRUE"}},
 		"no sample":                       {text: "tracing: {endpoint: http://a:1, sample: 0}"},
 	} {
 		t.Run(name, func(t *testing.T) {
