@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trunkline/trunkline/connectors"
 )
@@ -123,11 +124,7 @@ func TestAClockThatWasSetBack(t *testing.T) {
 				"INSERT INTO x (id, big) SELECT n, repeat('v', 7000) FROM generate_series(1, 2600) n") // more than scanLeast
 			h.config.Scan, h.config.Settle, h.config.Tables[0].Columns = scan, 0, []string{"id"}
 			h.extract()
-			h.extract() // the floor rises at the run after
-			set := h.floor("public.x")
-			if set.Floor == nil {
-				t.Fatal("there is no floor: the runs do not look at a part")
-			}
+			h.untilFloor("public.x")
 			h.exec("INSERT INTO x (id, c) VALUES (-1, now() - interval '1 hour')") // as a clock stamps that was set back
 			if got := h.extract(); scan == scanNever && got != "" {
 				t.Errorf("a run that looks at a part, and whose clock runs on, has read %s", got)
@@ -145,6 +142,18 @@ func TestAClockThatWasSetBack(t *testing.T) {
 				t.Errorf("the run after it has read %s", again)
 			}
 		})
+	}
+}
+
+// untilFloor runs until a run may look at a part of the table. It rises at the run after the first, unless a transaction is open
+// anywhere on the server, of another test too.
+func (h *harness) untilFloor(table string) {
+	h.t.Helper()
+	for deadline := time.Now().Add(patience); h.floor(table).Floor == nil; {
+		if time.Now().After(deadline) {
+			h.t.Fatal("there is no floor: the runs do not look at a part")
+		}
+		h.extract()
 	}
 }
 
