@@ -49,9 +49,10 @@ type extract struct {
 	refused string                // the last table that cannot be read, and why
 	failed  map[tableName]failure // tables that the server would not read
 
-	warned   bool // that it is blind
-	listless bool // the last list of transactions stayed an old one
-	stalls   stalls
+	warned   bool  // that it is blind
+	listless bool  // the last list of transactions stayed an old one
+	looked   int64 // the first look whose bound is above all that was committed before we came, in microseconds since 1970
+	held     bool  // the bound goes by a look from before that
 
 	lock    *runLock
 	deletes *deletes            // nil: not looked for
@@ -71,6 +72,7 @@ type extractMark struct {
 	Server  uint32                        `json:"server"`
 	Batch   uint64                        `json:"batch"` // counts batches: two of them never have the same position, so that what is durable is known
 	Tables  map[tableName]*extractedTable `json:"tables"`
+	Looks   []glimpse                     `json:"looks,omitempty"` // the first one was before all that is open has written
 }
 
 // extractedTable says which rows of a table are durable.
@@ -313,12 +315,13 @@ func (s *extract) produce(ctx context.Context, out *rows) (connectors.Batch, err
 // early reports that the run of a bounded source began before its bound could be above all that was committed before we came.
 func (s *extract) early() bool { return s.env.Once && s.began.Before(s.whole) }
 
-// oncePatience is how often a bounded source looks again for rows by number that wait.
+// oncePatience is how often a bounded source looks again for rows that wait.
 const oncePatience = 10
 
 // again reports whether a bounded source looks once more. Its first run begins at once, and rows that were committed before we came
 // may stand above its bound: if any row does, the next run begins when its bound is above them. Rows by number wait until
-// all has ended that was open when they were seen, and that is often soon.
+// all has ended that was open when they were seen, rows by time until all has that had written before the first look, and
+// that is often soon.
 func (s *extract) again() bool {
 	early := s.early()
 	if early {
@@ -326,7 +329,7 @@ func (s *extract) again() bool {
 	} else {
 		s.tries++
 	}
-	return s.tries <= oncePatience && slices.ContainsFunc(s.tables, func(t *extractTable) bool { return (t.numbers || early) && t.waiting > 0 && !t.failed })
+	return s.tries <= oncePatience && slices.ContainsFunc(s.tables, func(t *extractTable) bool { return (t.numbers || early || s.held) && t.waiting > 0 && !t.failed })
 }
 
 func (s *extract) take() (connectors.Batch, error) {

@@ -50,11 +50,12 @@ func (c *SourceConfig) validateExtract() error {
 
 // opened is how long the oldest transaction or statement of others has been going on.
 type opened struct {
-	any  bool
-	age  time.Duration
-	utc  string // now, 2026-01-30 12:34:56.123456
-	safe string // now less the age and the margin, in UTC
-	here string // the same in the server's own time zone, which DATETIME columns are in
+	any   bool
+	age   time.Duration // of the oldest stamp that what is open may have made
+	utc   string        // now, 2026-01-30 12:34:56.123456
+	began string        // when the oldest began, less the margin, in UTC
+	safe  string        // nothing that is open has stamped less: now less the age and the margin, in UTC
+	here  string        // the same in the server's own time zone, which DATETIME columns are in
 }
 
 // look asks what is open. The time of o is one before the list was made, so that whoever is not in the list stamps later.
@@ -122,6 +123,7 @@ CAST(FROM_UNIXTIME(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', CAST(? AS DATETIME(6
 type listed struct {
 	fresh       bool            // the list was made for our question
 	transaction sql.NullFloat64 // for how many seconds the oldest transaction has been open
+	writer      sql.NullFloat64 // likewise, the oldest of those that have written
 	statement   sql.NullFloat64 // for how many seconds the oldest statement has been running
 }
 
@@ -151,17 +153,21 @@ WHERE ID <> CONNECTION_ID() AND COMMAND NOT IN ('Sleep', 'Binlog Dump', 'Binlog 
 	sign := fmt.Sprintf("trunkline asks %016x", rand.Uint64())
 	var own int
 	err = conn.QueryRowContext(ctx, `SELECT /* `+sign+` */ COUNT(CASE WHEN trx_mysql_thread_id = CONNECTION_ID() AND trx_query LIKE '%`+sign+`%' THEN 1 END),
-TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN trx_mysql_thread_id <> CONNECTION_ID() THEN trx_started END), NOW(6)) / 1000000
-FROM information_schema.INNODB_TRX`).Scan(&own, &l.transaction)
+TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN trx_mysql_thread_id <> CONNECTION_ID() THEN trx_started END), NOW(6)) / 1000000,
+TIMESTAMPDIFF(MICROSECOND, MIN(CASE WHEN trx_mysql_thread_id <> CONNECTION_ID() AND trx_rows_modified > 0 THEN trx_started END), NOW(6)) / 1000000
+FROM information_schema.INNODB_TRX`).Scan(&own, &l.transaction, &l.writer)
 	if err != nil || own == 0 {
 		return l, err
 	}
 	l.fresh = true
-	if !l.transaction.Valid {
-		return l, nil
+	for _, age := range []*sql.NullFloat64{&l.transaction, &l.writer} {
+		if age.Valid {
+			if age.Float64, err = trueAge(ctx, conn, age.Float64); err != nil {
+				return l, err
+			}
+		}
 	}
-	l.transaction.Float64, err = trueAge(ctx, conn, l.transaction.Float64)
-	return l, err
+	return l, nil
 }
 
 // trueAge makes seconds between two times on the wall, the later of which is now, seconds that have passed. If the wall's zone
@@ -182,39 +188,49 @@ func trueAge(ctx context.Context, conn *sql.Conn, seconds float64) (float64, err
 	return max(seconds, 0), nil
 }
 
-// stalls are statements that ran for longer than the margin makes up for, and have ended. One that waited for the lock of a
-// table's definition had no transaction meanwhile, so its transaction is younger than what it stamped.
-type stalls struct {
-	running time.Time // since when the oldest one was running at the last look; zero: none was
-	ended   []stall
+// A statement that waits for the lock of a table's definition has its time, but gets its transaction only afterwards, which so is
+// younger than what it stamps. What a transaction has written when it is seen was not yet there at a look before it began:
+// the statement that stamped it was running then, or began since. So nothing that it stamped is older than that look and
+// the statements that it saw.
+
+// glimpse is one look at what is open, in microseconds since 1970 by the server's clock.
+type glimpse struct {
+	At    int64 `json:"at"`
+	Since int64 `json:"since"` // when the oldest statement began that was running
 }
 
-type stall struct{ since, until time.Time }
-
-// weigh takes the oldest of what is open for the age. As long as a transaction is open that began before a statement ended,
-// it may be the one of that statement, and what it stamped may be as old.
+// weigh takes the oldest of what is open for the age, or what was going on at the last look before it, if that is older.
 func (s *extract) weigh(o *opened, l listed) error {
 	now, err := time.Parse(clockLayout, o.utc)
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}
 	o.any = l.transaction.Valid || l.statement.Valid
-	transaction, statement := inSeconds(l.transaction.Float64), inSeconds(l.statement.Float64)
-	o.age = max(transaction, statement)
-	running := now.Add(-statement)
-	if goesOn := statement > 0 && running.Sub(s.stalls.running) < boundMargin; !s.stalls.running.IsZero() && !goesOn {
-		s.stalls.ended = append(s.stalls.ended, stall{s.stalls.running, now.Add(boundMargin)})
+	statement := inSeconds(l.statement.Float64)
+	o.age = max(inSeconds(l.transaction.Float64), statement)
+	o.began = now.Add(-o.age - s.config.margin).Format(clockLayout)
+	if s.looked == 0 || s.early() {
+		s.looked = now.UnixMicro()
 	}
-	s.stalls.running = time.Time{}
-	if statement > s.config.margin {
-		s.stalls.running = running
+	s.held = false
+	looks := s.mark.Looks
+	if n := len(looks); n > 0 && looks[n-1].At > now.Add(s.config.margin).UnixMicro() {
+		looks = nil // the clock was set back
 	}
-	s.stalls.ended = slices.DeleteFunc(s.stalls.ended, func(e stall) bool {
-		return !l.transaction.Valid || now.Add(-transaction).After(e.until)
-	})
-	for _, e := range s.stalls.ended {
-		o.age = max(o.age, now.Sub(e.since))
+	if !l.writer.Valid {
+		looks = nil // who writes from here on has written nothing yet
+	} else {
+		began := now.Add(-inSeconds(l.writer.Float64))
+		if len(looks) == 0 { // nobody looked before
+			looks = []glimpse{{began.UnixMicro() - 1, began.Add(-s.config.Settle).UnixMicro()}}
+		}
+		for len(looks) > 1 && looks[1].At < began.UnixMicro() {
+			looks = looks[1:]
+		}
+		o.age = max(o.age, now.Sub(time.UnixMicro(looks[0].Since)))
+		s.held = looks[0].At < s.looked
 	}
+	s.mark.Looks = thin(append(slices.Clone(looks), glimpse{now.UnixMicro(), now.Add(-statement).UnixMicro()}))
 	return nil
 }
 
@@ -229,6 +245,9 @@ func (s *extract) blind(o *opened, why, remedy string) {
 		s.env.Logger.Warn("blind bound", "source", s.env.Name, "reason", reason)
 	}
 	o.any, o.age = true, s.config.Settle
+	if now, err := time.Parse(clockLayout, o.utc); err == nil {
+		o.began = now.Add(-o.age - s.config.margin).Format(clockLayout)
+	}
 }
 
 // awaitList waits until the server can make a new list. Each wait is another one, so that two who wait for it get apart.
@@ -317,7 +336,7 @@ func (t *extractTable) numberBound(number string, o *opened) {
 		t.bound, m.Highs = "<= "+number, nil
 		return
 	}
-	for len(m.Highs) > 0 && m.Highs[0].At < o.safe {
+	for len(m.Highs) > 0 && m.Highs[0].At < o.began {
 		t.bound, t.boundAt = "<= "+m.Highs[0].Number, m.Highs[0].At
 		m.Highs = slices.Clone(m.Highs[1:])
 	}
@@ -328,11 +347,11 @@ func (t *extractTable) numberBound(number string, o *opened) {
 const maxHighs = 64
 
 // thin drops every other one of a list that is too long, but not the first, which becomes a bound first.
-func thin(list []high) []high {
+func thin[T any](list []T) []T {
 	if len(list) <= maxHighs {
 		return list
 	}
-	var out []high
+	var out []T
 	for i, h := range list {
 		if i%2 == 0 || i == len(list)-1 {
 			out = append(out, h)

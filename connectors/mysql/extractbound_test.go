@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"testing"
 	"time"
@@ -154,4 +155,74 @@ func TestATransactionThatIsYoungerThanWhatItStamped(t *testing.T) {
 			t.Fatal("the bound does not go on")
 		}
 	}
+}
+
+// The same between two runs of a schedule, so that nobody sees the statement wait: each run is a source of its own. What another
+// transaction stamps meanwhile is not handed over before what the statement stamped.
+func TestAWaitBetweenTwoRuns(t *testing.T) {
+	t.Parallel()
+	t.Run("MariaDB", func(t *testing.T) {
+		testAWaitBetweenTwoRuns(t, localserver.StartForTest(t, localserver.Options{Unsafe: true}))
+	})
+	t.Run("MySQL", func(t *testing.T) { testAWaitBetweenTwoRuns(t, mysqlExtractServer(t)) })
+}
+
+func testAWaitBetweenTwoRuns(t *testing.T, server *localserver.Server) {
+	h := extractHarness(t, server, "between", "at", "CREATE TABLE x (id int PRIMARY KEY, at timestamp(6) NOT NULL DEFAULT NOW(6))", "INSERT INTO x VALUES (0, NOW(6) - INTERVAL 1 HOUR)")
+	deadline := time.Now().Add(patience)
+	h.extractOnce()
+	if len(h.changes) != 1 {
+		t.Fatalf("%d rows: %s", len(h.changes), h.texts())
+	}
+	holder, late := h.session(), h.session()
+	exec := func(conn *sql.Conn, statement string) {
+		t.Helper()
+		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	exec(holder, "LOCK TABLES x WRITE")
+	exec(late, "START TRANSACTION")
+	stored := make(chan error, 1)
+	go func() {
+		_, err := late.ExecContext(context.Background(), "INSERT INTO x (id) VALUES (1)")
+		stored <- err
+	}()
+	for h.query("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table metadata lock%'") == "0" {
+		if time.Now().After(deadline) {
+			t.Fatal("the insert does not wait")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	exec(holder, "INSERT INTO x (id) VALUES (2)")
+	for old := false; !old; time.Sleep(20 * time.Millisecond) { // than the margin and the whole seconds of the lists
+		if err := holder.QueryRowContext(t.Context(), "SELECT at < NOW(6) - INTERVAL 2500000 MICROSECOND FROM x WHERE id = 2").Scan(&old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(holder, "UNLOCK TABLES")
+	if err := <-stored; err != nil {
+		t.Fatal(err)
+	}
+	h.extractOnce() // the transaction began after row 2 was stamped, and stamped row 1 before it
+	h.extractOnce()
+	if len(h.changes) != 1 || h.waiting() != 1 {
+		t.Errorf("while the transaction is open %d rows wait, want 1: %s", h.waiting(), h.texts())
+	}
+	exec(late, "COMMIT")
+	h.extractOnce()
+	if len(h.changes) != 3 || h.waiting() != 0 {
+		t.Errorf("when it has ended %d rows wait: %s", h.waiting(), h.texts())
+	}
+}
+
+// session is a connection of its own.
+func (h *harness) session() *sql.Conn {
+	h.t.Helper()
+	conn, err := h.pool.Conn(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { conn.Close() })
+	return conn
 }
