@@ -203,4 +203,5 @@ type Finding struct {
 	Subject  string   `json:"subject"` // a setting, a right, a table
 	Problem  string   `json:"problem"`
 	Remedy   string   `json:"remedy,omitempty"` // what to do: a statement or a setting
+	Key      string   `json:"key,omitempty"`    // of the setting that has to be corrected, from the source or sink on: tables[2].where; empty: none
 }

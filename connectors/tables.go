@@ -41,6 +41,17 @@ func (s *TableSpec) Subquery() string {
 	return "(" + strings.TrimRight(s.Query, "; \t\r\n") + "\n) AS q"
 }
 
+// RefusedWhere is the finding that the database does not take the condition of spec, which is one of tables, for a table.
+func RefusedWhere(tables []TableSpec, spec *TableSpec, subject, problem string) Finding {
+	f := Finding{Severity: Fatal, Subject: subject, Problem: "has a condition that cannot be read: " + problem, Remedy: "correct where, or leave it out"}
+	for i := range tables {
+		if &tables[i] == spec {
+			f.Key = fmt.Sprintf("tables[%d].where", i)
+		}
+	}
+	return f
+}
+
 // Matches reports whether the full name (schema.table, or table alone) fits the pattern. * and ? also match a dot.
 func (s *TableSpec) Matches(full string) bool { return MatchName(s.Name, full) }
 

@@ -183,7 +183,9 @@ func (k *checker) tables(ctx context.Context) error {
 			}
 		}
 		if k.config.Mode == modeTimestamp {
-			k.cursor(t, spec)
+			if err := k.extracted(ctx, t, spec); err != nil {
+				return err
+			}
 			continue
 		}
 		if len(t.def.Key) == 0 && len(spec.Key) == 0 {
@@ -230,9 +232,29 @@ func (k *checker) queries(ctx context.Context) (int, error) {
 		k.fatal("table "+f.Subject, f.Problem, f.Remedy)
 	}
 	for _, t := range list {
-		k.cursor(t, k.config.spec(t.name))
+		if err := k.extracted(ctx, t, k.config.spec(t.name)); err != nil {
+			return 0, err
+		}
 	}
 	return len(list) + len(refused), nil
+}
+
+// extracted looks at a table of mode timestamp: it tries its condition, without reading a row, and looks at its cursor.
+func (k *checker) extracted(ctx context.Context, t *foundTable, spec *connectors.TableSpec) error {
+	if spec.Where != "" {
+		x := &extractTable{spec: spec}
+		x.name = t.name
+		var one int
+		err := k.db.QueryRowContext(ctx, "SELECT 1 FROM "+x.from()+" WHERE ("+spec.Where+") LIMIT 0").Scan(&one)
+		switch {
+		case refuses(err):
+			k.findings = append(k.findings, connectors.RefusedWhere(k.config.Tables, spec, "table "+t.name.full(), describe(err).Error()))
+		case err != nil && !errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("try the condition of table %s: %w", t.name.full(), settle(err))
+		}
+	}
+	k.cursor(t, spec)
+	return nil
 }
 
 // cursor looks at the column that a table is extracted by.

@@ -50,6 +50,32 @@ func TestCheckNamesWhatWouldNotWork(t *testing.T) {
 	}
 }
 
+// A condition is tried before a run does it, on a table and on a query.
+func TestCheckTriesTheConditions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "a b", "CREATE TABLE a (id int PRIMARY KEY, u timestamp NOT NULL)", "CREATE TABLE b (id int PRIMARY KEY, u timestamp NOT NULL)")
+	schema := strings.TrimSuffix(h.config.Tables[0].Name, ".a")
+	h.config.Mode = modeTimestamp
+	q := connectors.TableSpec{Name: schema + ".q", Query: "SELECT id, u FROM " + schema + ".a", Key: []string{"id"}, Cursor: "u"}
+	wrong := q
+	wrong.Name, wrong.Where, q.Where = schema+".w", "v IS NULL", "u IS NOT NULL"
+	h.config.Tables = []connectors.TableSpec{{Name: schema + ".a", Cursor: "u", Where: "id > 1"}, {Name: schema + ".b", Cursor: "u", Where: "id ! 'hidden'"}, q, wrong}
+	findings, err := check(t.Context(), h.config, h.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range findings {
+		if f.Severity == connectors.Fatal {
+			got = append(got, strings.ReplaceAll(f.Subject, schema, "s")+" "+f.Key+": "+f.Problem)
+		}
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "table s.b tables[1].where: has a condition that cannot be read: error 1064") ||
+		!strings.HasPrefix(got[1], "table s.w tables[3].where: has a condition") || !strings.Contains(got[1], "Unknown column 'v'") || strings.Contains(fmt.Sprint(got), "hidden") {
+		t.Errorf("found %q", got)
+	}
+}
+
 // Settings that cannot work are refused offline.
 func TestSettingsAreValidated(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ const (
 	errUnsupportedPlugin = 1251
 	errUserConnections   = 1203
 	errUserLimit         = 1226
+	errSyntax            = 1064
 	errAmbiguous         = 1052
 	errReplicaSameID     = 4052 // MariaDB
 	errNoSuchColumn      = 1054

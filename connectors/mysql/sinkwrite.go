@@ -258,6 +258,9 @@ func describe(err error) error {
 		return err
 	}
 	text := e.Message
+	if e.Number == errSyntax { // the statement from there on, with quotes of its own
+		text, _, _ = strings.Cut(text, " near '")
+	}
 	var out strings.Builder
 	for {
 		a := strings.IndexByte(text, '\'')

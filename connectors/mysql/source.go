@@ -188,7 +188,7 @@ type querier interface {
 // masterStatus asks for the end of the binary log and the set of executed GTIDs. Newer servers have another word for it.
 func masterStatus(ctx context.Context, db querier) (p place, gtids string, err error) {
 	rows, err := db.QueryContext(ctx, "SHOW MASTER STATUS")
-	if code(err) == 1064 {
+	if code(err) == errSyntax {
 		rows, err = db.QueryContext(ctx, "SHOW BINARY LOG STATUS")
 	}
 	if err != nil {

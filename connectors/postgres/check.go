@@ -189,6 +189,9 @@ func (k *checker) tables(ctx context.Context) error {
 		if r.spec.Where != "" && k.server.version < 150000 && streams {
 			k.fatal(subject, "where needs PostgreSQL 15 or later for changes", "remove where, or upgrade the server")
 		}
+		if err := k.where(ctx, r); err != nil {
+			return err
+		}
 		if columns := r.left(); len(columns) > 0 {
 			k.warn(subject, "generated columns of the key are left out, so it has no key: "+strings.Join(columns, ", "), "name key columns with key, under REPLICA IDENTITY FULL")
 		}

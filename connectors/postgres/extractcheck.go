@@ -2,9 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/trunkline/trunkline/connectors"
 )
 
 // extracts looks at what mode timestamp needs of the server.
@@ -44,9 +49,43 @@ func (k *checker) queries(ctx context.Context) (int, error) {
 			k.fatal(subject, problem, remedy)
 			continue
 		}
+		if err := k.where(ctx, r); err != nil {
+			return 0, err
+		}
 		k.info(subject, fmt.Sprintf("rows of its query are read by %s, and those where it is NULL are not read", t.cursor.name), "")
 	}
 	return len(list) + len(refused), nil
+}
+
+// where tries the condition of a table, without reading a row.
+func (k *checker) where(ctx context.Context, r *relation) error {
+	if r.spec.Where == "" {
+		return nil
+	}
+	from := r.own()
+	if r.spec.Query != "" {
+		from = r.spec.Subquery()
+	}
+	err := k.catalog.do(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT FROM "+from+" WHERE ("+r.spec.Where+") LIMIT 0")
+		return err
+	})
+	if !refuses(err) {
+		return err
+	}
+	problem := err.Error()
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) { // two of its messages quote what may be a value
+		before, _, near := strings.Cut(pg.Message, " at or near ")
+		switch {
+		case strings.HasPrefix(pg.Code, "22"):
+			problem = "a value in it is not of the type that it is compared with (SQLSTATE " + pg.Code + ")"
+		case near:
+			problem = before + " (SQLSTATE " + pg.Code + ")"
+		}
+	}
+	k.findings = append(k.findings, connectors.RefusedWhere(k.config.Tables, r.spec, "table "+r.full(), problem))
+	return nil
 }
 
 // cursor looks at the cursor of a table.

@@ -79,6 +79,41 @@ func TestAQueryThatBreaksLater(t *testing.T) {
 	}
 }
 
+// A condition is tried before a run does it, on a table and on a query.
+func TestCheckTriesTheConditions(t *testing.T) {
+	t.Parallel()
+	h := newExtractHarness(t, "public.a", "u", "CREATE TABLE a (id int PRIMARY KEY, u bigint NOT NULL)", "CREATE TABLE b (id int PRIMARY KEY, u bigint NOT NULL)", "CREATE TABLE c (id int PRIMARY KEY, u bigint NOT NULL)")
+	q := connectors.TableSpec{Name: "public.q", Query: "SELECT id, u FROM public.a", Key: []string{"id"}, Cursor: "u"}
+	wrong := q
+	wrong.Name, wrong.Where, q.Where = "public.w", "v IS NULL", "u IS NOT NULL"
+	table := func(name, where string) connectors.TableSpec {
+		return connectors.TableSpec{Name: name, Cursor: "u", Where: where}
+	}
+	h.config.Tables = []connectors.TableSpec{table("public.a", "id > 1"), table("public.b", "id = 'hidden'"), table("public.c", "id ~~~ 'hidden"), q, wrong}
+	findings, err := check(t.Context(), h.config, h.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"table public.b tables[1].where": "a value in it is not of the type that it is compared with (SQLSTATE 22P02)",
+		"table public.c tables[2].where": "unterminated quoted string (SQLSTATE 42601)",
+		"table public.w tables[4].where": `column "v" does not exist`,
+	}
+	for _, f := range findings {
+		if f.Severity != connectors.Fatal {
+			continue
+		}
+		at := f.Subject + " " + f.Key
+		if w, known := want[at]; !known || !strings.Contains(f.Problem, w) || !strings.Contains(f.Remedy, "where") || strings.Contains(f.Problem, "hidden") {
+			t.Errorf("%s: %s; %s", at, f.Problem, f.Remedy)
+		}
+		delete(want, at)
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing is said of %v", want)
+	}
+}
+
 // wantFinding checks that check finds something fatal about a subject.
 func (h *harness) wantFinding(subject, want string) {
 	h.t.Helper()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/trunkline/trunkline/connectors"
 )
@@ -26,6 +27,12 @@ func checkSource(ctx context.Context, c *SourceConfig, _ connectors.Env) (out []
 		})
 	}
 	for _, t := range list {
+		if err := t.try(ctx, db); ctx.Err() != nil {
+			return nil, ctx.Err()
+		} else if err != nil {
+			problem, _, _ := strings.Cut(err.Error(), " token: ") // a token that is none may be a part of a value
+			out = append(out, connectors.RefusedWhere(c.Tables, t.spec, t.FullName(), problem))
+		}
 		found := t.findings()
 		if c.Deletes == deletesDetect {
 			found = found[1:] // that deletes are not seen
@@ -51,6 +58,15 @@ func checkSink(ctx context.Context, c *SinkConfig, _ connectors.Env) (out []conn
 		})
 	}
 	return out, nil
+}
+
+// try has the database read the condition of a table, and none of its rows.
+func (t *table) try(ctx context.Context, q querier) error {
+	if t.where == "" {
+		return nil
+	}
+	_, err := resultColumns(ctx, q, "SELECT * FROM "+t.from+" WHERE ("+t.where+") LIMIT 0")
+	return err
 }
 
 // findings are the limits of one table.

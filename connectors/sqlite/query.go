@@ -52,7 +52,7 @@ func describeQuery(ctx context.Context, q querier, spec *connectors.TableSpec) (
 	}
 	t = &table{
 		Table: &connectors.Table{Dialect: dialect, Schema: schema, Name: name, Topic: spec.Topic},
-		id:    strings.TrimPrefix(spec.Name, schemaName+"."), where: spec.Where,
+		id:    strings.TrimPrefix(spec.Name, schemaName+"."), where: spec.Where, spec: spec,
 		from: spec.Subquery(),
 	}
 	columns, err := resultColumns(ctx, q, "SELECT * FROM "+t.from+" LIMIT 0")

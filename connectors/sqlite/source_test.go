@@ -350,6 +350,34 @@ func TestSelection(t *testing.T) {
 	}
 }
 
+// A condition is tried before a run does it, on a table and on a query.
+func TestCheckTriesTheConditions(t *testing.T) {
+	t.Parallel()
+	f := newFile(t, "CREATE TABLE a (id INTEGER PRIMARY KEY, u TEXT)", "CREATE TABLE b (id INTEGER PRIMARY KEY, u TEXT)")
+	q := connectors.TableSpec{Name: "main.q", Query: "SELECT id, u FROM a", Key: []string{"id"}, Cursor: "u"}
+	wrong := q
+	wrong.Name, wrong.Where = "main.w", "v IS NULL"
+	q.Where = "u IS NOT NULL"
+	config := f.source(connectors.TableSpec{Name: "a", Cursor: "u", Where: "u > 'x'"}, connectors.TableSpec{Name: "b", Cursor: "u", Where: "u > 'hidden"}, q, wrong)
+	findings, err := checkSource(t.Context(), config, connectors.NewEnv("shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range findings {
+		if x.Severity == connectors.Fatal {
+			got = append(got, x.Subject+" "+x.Key+": "+x.Problem)
+		}
+		if strings.Contains(x.Problem, "hidden") {
+			t.Errorf("it shows a value: %s", x.Problem)
+		}
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "main.b tables[1].where: has a condition that cannot be read: ") ||
+		!strings.HasPrefix(got[1], "main.w tables[3].where: has a condition") || !strings.Contains(got[1], "no such column: v") {
+		t.Errorf("found %q", got)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	f := newFile(t,

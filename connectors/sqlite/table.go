@@ -24,6 +24,7 @@ type table struct {
 	tie      []string // quoted columns that tell apart rows of one cursor value, in order
 	nullKeys []string // quoted columns of tie that may be NULL: rows of a query
 	where    string
+	spec     *connectors.TableSpec // its entry of tables
 
 	place  *place
 	seen   *seen
@@ -159,7 +160,7 @@ var autoincrement = regexp.MustCompile(`(?i)\bAUTOINCREMENT\b`)
 func describe(name string, withoutRowid bool, sql string, columns []column, spec *connectors.TableSpec) (*table, *connectors.Finding) {
 	t := &table{
 		Table: &connectors.Table{Dialect: dialect, Schema: schemaName, Name: name, Topic: spec.Topic},
-		id:    name, from: "main." + quote(name), cursor: spec.Cursor, where: spec.Where,
+		id:    name, from: "main." + quote(name), cursor: spec.Cursor, where: spec.Where, spec: spec,
 	}
 	refuse := func(problem, remedy string) (*table, *connectors.Finding) {
 		return nil, &connectors.Finding{Severity: connectors.Fatal, Subject: t.FullName(), Problem: problem, Remedy: remedy}

@@ -41,6 +41,14 @@ func (c Config) CheckTransforms(sources, sinks func(name string) []*connectors.T
 	return errs.sorted()
 }
 
+// Line returns the line of a key of a source or sink, as a connectors.Finding names it; 0 for no key.
+func (c Config) Line(role, name, key string) int {
+	if key == "" {
+		return 0
+	}
+	return c.line(join(join(role+"s", name), key))
+}
+
 // line returns the line of a path, or of the nearest thing around it that has one.
 func (c Config) line(path string) int {
 	for path != "" {

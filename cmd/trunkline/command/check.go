@@ -30,6 +30,7 @@ type finding struct {
 	Role string `json:"role"`
 	Name string `json:"name"`
 	connectors.Finding
+	Line int `json:"line,omitempty"` // of the setting that has to be corrected
 }
 
 // line is the finding in words, without its severity.
@@ -106,7 +107,7 @@ func (a *app) connectAll(ctx context.Context, cfg config.Config, report *checkup
 func (r *checkup) look(ctx context.Context, cfg config.Config, role, name, group string, check connectors.Check) {
 	add := func(f connectors.Finding) {
 		f.Problem, f.Remedy = cfg.Secrets.Hide(f.Problem), cfg.Secrets.Hide(f.Remedy)
-		r.Findings = append(r.Findings, finding{role, name, f})
+		r.Findings = append(r.Findings, finding{role, name, f, cfg.Line(role, name, f.Key)})
 		r.OK = r.OK && f.Severity != connectors.Fatal
 	}
 	if check == nil {
@@ -134,7 +135,11 @@ func (a *app) printCheckup(r checkup, connected bool) error {
 		return a.printJSON(r)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(a.out, "%-7s  %s\n", f.Severity, f.line())
+		where := ""
+		if f.Line > 0 {
+			where = fmt.Sprintf("%s:%d: ", r.File, f.Line)
+		}
+		fmt.Fprintf(a.out, "%-7s  %s%s\n", f.Severity, where, f.line())
 	}
 	verdict := "is well formed"
 	if connected && r.OK {

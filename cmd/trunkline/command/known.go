@@ -143,7 +143,7 @@ func (r *checkup) surveySources(ctx context.Context, cfg config.Config) {
 			problem += fmt.Sprintf("; did you mean %q?", p.Hint)
 		}
 		r.OK = false
-		r.Findings = append(r.Findings, finding{"source", name, connectors.Finding{Severity: connectors.Fatal,
+		r.Findings = append(r.Findings, finding{Role: "source", Name: name, Finding: connectors.Finding{Severity: connectors.Fatal,
 			Subject: fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Path), Problem: problem}})
 	}
 }
