@@ -448,10 +448,10 @@ func TestRefusedRowsShowNoValues(t *testing.T) {
 
 func TestAFileThatAnotherProcessHasIsSaidSo(t *testing.T) {
 	s := newStore(t)
-	child(t, s.c.Path, 1, func() {
+	conformance.KillVictim(t, 1, func() {
 		findings, err := check(t.Context(), s.c, connectors.NewEnv("lake"))
 		if err != nil || len(findings) != 1 || !strings.Contains(findings[0].Problem, "another process has it open") {
 			t.Errorf("check: %v, %v", findings, err)
 		}
-	})
+	}, s.c.Path)
 }

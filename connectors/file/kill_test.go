@@ -1,63 +1,30 @@
 package file
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/trunkline/trunkline/connectors"
+	"github.com/trunkline/trunkline/connectors/conformance"
 	"github.com/trunkline/trunkline/connectors/conformance/duck"
 	"github.com/trunkline/trunkline/connectors/rowfile"
 )
 
-// childEnv makes the test binary a writer that is killed; formatEnv is what it writes.
-const (
-	childEnv  = "TRUNKLINE_TEST_FILE_SINK"
-	formatEnv = "TRUNKLINE_TEST_FILE_FORMAT"
-)
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childEnv); dir != "" {
-		if err := writeForever(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+	conformance.RunVictim(openVictim)
 	os.Exit(m.Run())
 }
 
-// writeForever goes on where the directory ends and prints each position that is durable.
-func writeForever(dir string) error {
-	ctx := context.Background()
-	s, err := open(ctx, settings(dir, rowfile.Format(os.Getenv(formatEnv)), 1<<16), connectors.NewEnv("archive"))
-	if err != nil {
-		return err
-	}
-	p, err := s.(connectors.Transactional).Committed(ctx, "shop/0")
-	if err != nil {
-		return err
-	}
-	next := int64(0)
-	if p != nil {
-		if next, err = strconv.ParseInt(string(p), 10, 64); err != nil {
-			return err
-		}
-	}
-	for {
-		n := next%7 + 1
-		if err := s.Write(ctx, batchOf(rowsFrom(next, n))); err != nil {
-			return err
-		}
-		next += n
-		fmt.Println(next)
-	}
+// openVictim opens a sink that writes to a folder in a format.
+func openVictim(ctx context.Context, args []string) (conformance.Promiser, error) {
+	s, err := open(ctx, settings(args[0], rowfile.Format(args[1]), 1<<16), connectors.NewEnv("archive"))
+	return conformance.Promiser{Sink: s, Stream: "shop/0",
+		Batch: func(first, count int64) connectors.Batch { return batchOf(rowsFrom(first, count)) }}, err
 }
 
 func TestKill(t *testing.T) {
@@ -67,7 +34,7 @@ func TestKill(t *testing.T) {
 		root := t.TempDir()
 		promised := int64(0)
 		for round := range 8 {
-			promised = writeAndKill(t, root, JSONL, promised+int64(20+37*round))
+			promised = conformance.KillVictim(t, promised+int64(20+37*round), nil, root, string(JSONL))
 			got := ids(t, root)
 			if int64(len(got)) < promised {
 				t.Fatalf("round %d: %d rows, %d were promised", round, len(got), promised)
@@ -89,7 +56,7 @@ func TestKillParquet(t *testing.T) {
 	root := t.TempDir()
 	promised := int64(0)
 	for round := range 3 {
-		promised = writeAndKill(t, root, Parquet, promised+int64(10+60*round))
+		promised = conformance.KillVictim(t, promised+int64(10+60*round), nil, root, string(Parquet))
 		whole := 0
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if _, ok := parseName(d.Name()); err != nil || !ok {
@@ -114,41 +81,4 @@ func TestKillParquet(t *testing.T) {
 		}
 		wantSequence(t, got, int64(len(got)))
 	}
-}
-
-// writeAndKill lets a child write until it has promised enough, kills it in the middle of what comes next, and returns
-// what it had promised.
-func writeAndKill(t *testing.T, root string, format rowfile.Format, enough int64) int64 {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), childEnv+"="+root, formatEnv+"="+string(format))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	promised := int64(0)
-	lines := bufio.NewScanner(out)
-	killed := false
-	for lines.Scan() {
-		n, err := strconv.ParseInt(lines.Text(), 10, 64)
-		if err != nil {
-			break // the last line may be cut
-		}
-		promised = n
-		if promised >= enough && !killed {
-			killed = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	_ = cmd.Wait() // it says "killed"
-	if !killed {
-		t.Fatalf("the child ended by itself after %d rows", promised)
-	}
-	return promised
 }

@@ -33,10 +33,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Args[1], localserver.Handler()))
 		os.Exit(1)
 	}
-	if endpoint := os.Getenv(childEnv); endpoint != "" {
-		fmt.Fprintln(os.Stderr, writeForever(endpoint, os.Args[1]))
-		os.Exit(1)
-	}
+	conformance.RunVictim(openVictim)
 	os.Exit(m.Run())
 }
 
