@@ -71,23 +71,8 @@ func (c *SinkConfig) Validate() error {
 	if c.Table == "" {
 		errs = append(errs, errors.New("table is empty"))
 	}
-	if c.Write != writeUpsert && c.Write != writeAppend {
-		errs = append(errs, errors.New("write is not one of upsert, append"))
-	}
-	switch c.Deletes {
-	case "":
-		c.Deletes = applyDeletes
-		if c.Write == writeAppend {
-			c.Deletes = ignoreDeletes
-		}
-	case applyDeletes:
-		if c.Write == writeAppend {
-			errs = append(errs, errors.New("deletes: apply needs write: upsert; with append a delete can be soft (one more row, marked) or ignore"))
-		}
-	case softDeletes, ignoreDeletes:
-	default:
-		errs = append(errs, errors.New("deletes is not one of apply, soft, ignore"))
-	}
+	deletes, err := connectors.SettleDeletes(c.Write, c.Deletes)
+	c.Deletes, errs = deletes, append(errs, err)
 	if c.Memory < 64<<20 {
 		errs = append(errs, errors.New("memory must be at least 64MiB"))
 	}

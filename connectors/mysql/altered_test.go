@@ -22,14 +22,14 @@ func (h *harness) replica(name string) []string {
 			clear(rows)
 		}
 		if c.Before != nil {
-			delete(rows, keyText(c.Before, c.Table.Key))
+			delete(rows, connectors.KeyText(c.Before, c.Table.Key))
 		}
 		if c.After != nil {
 			row := map[string]string{}
 			for i, v := range c.After {
 				row[c.Table.Columns[i].Name] = valueText(v)
 			}
-			rows[keyText(c.After, c.Table.Key)] = row
+			rows[connectors.KeyText(c.After, c.Table.Key)] = row
 		}
 	}
 	var list []string

@@ -103,7 +103,7 @@ func (s *Source) rereadRows(ctx context.Context, m *moment, shape *shape, r repa
 				image[at] = shape.decoders[i].text(&out, text)
 			}
 		}
-		there[keyText(image, shape.table.Key)] = true
+		there[connectors.KeyText(image, shape.table.Key)] = true
 		c := out.add(connectors.Snapshot, shape.table, now)
 		c.After, c.Origin, c.Position = image, stamp.origin, stamp.position
 		return nil
@@ -113,27 +113,13 @@ func (s *Source) rereadRows(ctx context.Context, m *moment, shape *shape, r repa
 	}
 	for _, values := range r.keys {
 		before := out.image(len(shape.table.Columns))
-		for i, k := range shape.table.Key {
-			v, _, err := connectors.ParseJSON(shape.table.Columns[k].Kind, connectors.AppendJSON(nil, values[i]), nil)
-			if err != nil {
-				return nil, fmt.Errorf("key column %s: %w", shape.table.Columns[k].Name, err)
-			}
-			before[k] = v
+		if err := connectors.FillKey(shape.table, before, values); err != nil {
+			return nil, err
 		}
-		if !there[keyText(before, shape.table.Key)] {
+		if !there[connectors.KeyText(before, shape.table.Key)] {
 			c := out.add(connectors.Delete, shape.table, now)
 			c.Before, c.Origin, c.Position = before, stamp.origin, stamp.position
 		}
 	}
 	return out.changes, nil
-}
-
-// keyText is a text that two keys share only if they are the same.
-func keyText(row []connectors.Value, key []int) string {
-	var b []byte
-	for _, k := range key {
-		text := row[k].AppendText(nil)
-		b = fmt.Appendf(b, "%d:%s", len(text), text)
-	}
-	return string(b)
 }

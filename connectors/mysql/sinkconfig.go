@@ -83,18 +83,10 @@ func (c *SinkConfig) Validate() error {
 	if c.Offsets == "" {
 		return errors.New("database is missing: name one in dsn or database, or set offsets_database; it holds the table " + offsetsTable)
 	}
-	if c.Deletes == "" {
-		c.Deletes = deletesApply
-		if c.Write == writeAppend {
-			c.Deletes = deletesIgnore
-		}
-	}
-	if err := errors.Join(choice("write", c.Write, writeUpsert, writeAppend), choice("deletes", c.Deletes, deletesApply, deletesSoft, deletesIgnore),
-		c.Schema.Validate(), c.Unrepresentable.Validate()); err != nil {
+	deletes, err := connectors.SettleDeletes(c.Write, c.Deletes)
+	c.Deletes = deletes
+	if err := errors.Join(err, c.Schema.Validate(), c.Unrepresentable.Validate()); err != nil {
 		return err
-	}
-	if c.Write == writeAppend && c.Deletes == deletesApply {
-		return errors.New("deletes: apply needs write: upsert; with write: append a delete can be soft (one more row, marked) or ignore")
 	}
 	_, err = c.target(&connectors.Table{Schema: "s", Name: "t", Database: "d"}, "d")
 	return err

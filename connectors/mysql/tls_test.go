@@ -1,16 +1,8 @@
 package mysql
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/binary"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -18,41 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/trunkline/trunkline/connectors/conformance"
 	"github.com/trunkline/trunkline/connectors/mysql/localserver"
 )
-
-// certificate writes a self-signed certificate for a host name and its key into a folder that the server can read.
-func certificate(t *testing.T, dir, host string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, content []byte) string {
-		path := filepath.Join(dir, name)
-		var text bytes.Buffer
-		if err := pem.Encode(&text, &pem.Block{Type: kind, Bytes: content}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil { // the server may run as another user
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("server.crt", "CERTIFICATE", der), write("server.key", "PRIVATE KEY", secret)
-}
 
 // F57: one TLS mode holds for every connection of a source, those of the dump too, nothing falls back to plain text, and
 // names are checked when asked for.
@@ -66,7 +27,13 @@ func TestTLSModeHoldsForEveryConnection(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cert, key := certificate(t, dir, "other.example")
+	cert, key := filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key")
+	certText, keyText := conformance.Certificate(t, "other.example")
+	for path, text := range map[string]string{cert: certText, key: keyText} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { // the server may run as another user
+			t.Fatal(err)
+		}
+	}
 	plain := localserver.StartForTest(t, localserver.Options{Unsafe: true, Settings: map[string]string{"skip-ssl": ""}})
 	if _, err := plain.CreateDatabase(t.Context(), "plain"); err != nil {
 		t.Fatal(err)

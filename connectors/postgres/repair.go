@@ -164,7 +164,7 @@ func (s *shape) read(ctx context.Context, conn *pgx.Conn, r *relation, keys [][]
 				row[s.index[i]] = s.decoders[i].value(&out, text)
 			}
 		}
-		there[keyText(row, s.table.Key)] = true
+		there[connectors.KeyText(row, s.table.Key)] = true
 		change := out.add(connectors.Snapshot, s.table, now)
 		change.After, change.Origin, change.Position = row, origin, at.append(nil)
 		return nil
@@ -174,30 +174,15 @@ func (s *shape) read(ctx context.Context, conn *pgx.Conn, r *relation, keys [][]
 	}
 	for _, values := range keys {
 		before := out.image(len(s.table.Columns))
-		for i, k := range s.table.Key {
-			v, _, err := connectors.ParseJSON(s.table.Columns[k].Kind, connectors.AppendJSON(nil, values[i]), nil)
-			if err != nil {
-				return nil, fmt.Errorf("read key column %s: %w", s.table.Columns[k].Name, err)
-			}
-			before[k] = v
+		if err := connectors.FillKey(s.table, before, values); err != nil {
+			return nil, err
 		}
-		if !there[keyText(before, s.table.Key)] {
+		if !there[connectors.KeyText(before, s.table.Key)] {
 			change := out.add(connectors.Delete, s.table, now)
 			change.Before, change.Origin, change.Position = before, origin, at.append(nil)
 		}
 	}
 	return out.changes, nil
-}
-
-// keyText is a text that two keys share only if they are the same.
-func keyText(row []connectors.Value, key []int) string {
-	var b []byte
-	for _, k := range key {
-		start := len(b)
-		b = row[k].AppendText(b)
-		b = strconv.AppendInt(append(b, ':'), int64(len(b)-start), 10)
-	}
-	return string(b)
 }
 
 // literals writes keys as SQL, for the right side of IN.

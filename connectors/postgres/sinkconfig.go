@@ -87,20 +87,9 @@ func (c *SinkConfig) Validate() error {
 	if _, err := c.address().config(); err != nil {
 		return err
 	}
-	if err := oneOf("write", c.Write, writeUpsert, writeAppend); err != nil {
+	var err error
+	if c.Deletes, err = connectors.SettleDeletes(c.Write, c.Deletes); err != nil {
 		return err
-	}
-	if c.Deletes == "" {
-		c.Deletes = deletesApply
-		if c.Write == writeAppend {
-			c.Deletes = deletesIgnore
-		}
-	}
-	if err := oneOf("deletes", c.Deletes, deletesApply, deletesSoft, deletesIgnore); err != nil {
-		return err
-	}
-	if c.Write == writeAppend && c.Deletes == deletesApply {
-		return errors.New("deletes: apply needs write: upsert; with write: append a delete can be soft (one more row, marked) or ignore")
 	}
 	if err := c.Schema.Validate(); err != nil {
 		return err

@@ -1,48 +1,17 @@
 package postgres
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trunkline/trunkline/connectors"
+	"github.com/trunkline/trunkline/connectors/conformance"
 	"github.com/trunkline/trunkline/connectors/postgres/localserver"
 )
-
-// certificate makes a self-signed certificate for a host name, in PEM.
-func certificate(t *testing.T, host string) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a, b bytes.Buffer
-	pem.Encode(&a, &pem.Block{Type: "CERTIFICATE", Bytes: der})
-	pem.Encode(&b, &pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
-	return a.String(), b.String()
-}
 
 // F57: one TLS mode holds for every connection, nothing falls back to plain text, and names are checked when asked for.
 func TestTLSModeHoldsForEveryConnection(t *testing.T) {
@@ -52,7 +21,7 @@ func TestTLSModeHoldsForEveryConnection(t *testing.T) {
 	h.config.DSN = strings.Replace(h.dsn, "sslmode=disable", "", 1)
 	h.config.TLS = "require"
 	h.wantFatal("plain server", "the server has no TLS")
-	cert, key := certificate(t, "other.example")
+	cert, key := conformance.Certificate(t, "other.example")
 	for file, text := range map[string]string{"server.crt": cert, "server.key": key} { // written by the server, so that it owns them
 		h.exec(fmt.Sprintf("COPY (SELECT unnest(string_to_array('%s', E'\\n'))) TO PROGRAM 'umask 077; cat > %s'", text, file))
 	}

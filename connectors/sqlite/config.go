@@ -263,23 +263,8 @@ func (c *SinkConfig) Validate() error {
 	if c.Table == "" {
 		errs = append(errs, errors.New("table is empty"))
 	}
-	if c.Write != Upsert && c.Write != Append {
-		errs = append(errs, errors.New("write is not one of upsert, append"))
-	}
-	switch c.Deletes {
-	case "":
-		c.Deletes = ApplyDeletes
-		if c.Write == Append {
-			c.Deletes = IgnoreDeletes
-		}
-	case ApplyDeletes:
-		if c.Write == Append {
-			errs = append(errs, errors.New("deletes: apply needs write: upsert; with append a delete can be soft (one more row, marked) or ignore"))
-		}
-	case SoftDeletes, IgnoreDeletes:
-	default:
-		errs = append(errs, errors.New("deletes is not one of apply, soft, ignore"))
-	}
+	deletes, err := connectors.SettleDeletes(string(c.Write), string(c.Deletes))
+	c.Deletes, errs = Deletes(deletes), append(errs, err)
 	errs = append(errs, c.Schema.Validate(), c.Unrepresentable.Validate())
 	return errors.Join(errs...)
 }
