@@ -79,23 +79,9 @@ func (c *SinkConfig) validateWrite() error {
 	if c.Write == "" {
 		c.Write = writeUpsert
 	}
-	if c.Write != writeUpsert && c.Write != writeAppend {
-		return errors.New("write is not one of upsert, append")
-	}
-	switch c.Deletes {
-	case "":
-		if c.Deletes = applyDeletes; c.Write == writeAppend {
-			c.Deletes = ignoreDeletes
-		}
-	case applyDeletes:
-		if c.Write == writeAppend {
-			return errors.New("deletes: apply needs write: upsert; with append a delete can be soft (one more document, marked) or ignore")
-		}
-	case softDeletes, ignoreDeletes:
-	default:
-		return errors.New("deletes is not one of apply, soft, ignore")
-	}
-	return nil
+	var err error
+	c.Deletes, err = connectors.SettleDeletes(c.Write, c.Deletes)
+	return err
 }
 
 // index returns the name of the index of a table. What a name of an index may not hold, capitals among it, becomes % and
