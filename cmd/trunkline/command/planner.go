@@ -52,7 +52,7 @@ func (p *planner) check(ctx context.Context) {
 		for _, f := range found {
 			if f.Severity == connectors.Fatal {
 				f.Problem, f.Remedy = p.cfg.Secrets.Hide(f.Problem), p.cfg.Secrets.Hide(f.Remedy)
-				p.plan.Findings = append(p.plan.Findings, finding{role, name, f})
+				p.plan.Findings = append(p.plan.Findings, finding{Role: role, Name: name, Finding: f})
 			}
 		}
 		if err != nil {
