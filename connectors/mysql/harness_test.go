@@ -21,7 +21,7 @@ import (
 
 // patience is how long a test waits for something that has to come. Extracts stay below the open transactions of the whole
 // server, those of other tests too.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // harness is a database, a source's settings, and what was read so far.
 type harness struct {

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for something that has to come.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // bench is a database, a source's settings, and what was read so far.
 type harness struct {

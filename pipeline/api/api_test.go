@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for a condition.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 const oneLine = `
 sources:
