@@ -15,10 +15,6 @@ import (
 const (
 	writeUpsert = "upsert"
 	writeAppend = "append"
-
-	applyDeletes  = "apply"
-	softDeletes   = "soft"
-	ignoreDeletes = "ignore"
 )
 
 // SinkConfig is the settings of a sink of type duckdb.

@@ -20,6 +20,12 @@ const offsetsTable = "_trunkline_offsets"
 const createOffsets = `CREATE TABLE IF NOT EXISTS main.` + offsetsTable + ` (
 	"group" VARCHAR NOT NULL, stream VARCHAR NOT NULL, position BLOB, epoch BIGINT NOT NULL, PRIMARY KEY ("group", stream))`
 
+// What connectors.SettleDeletes settles on, beside apply.
+const (
+	softDeletes   = "soft"
+	ignoreDeletes = "ignore"
+)
+
 // sink is used by one goroutine.
 type sink struct {
 	config  *SinkConfig

@@ -240,7 +240,7 @@ func TestSettings(t *testing.T) {
 	})
 	t.Run("apply needs upsert", func(t *testing.T) {
 		s := newStore(t)
-		s.c.Write, s.c.Deletes = writeAppend, applyDeletes
+		s.c.Write, s.c.Deletes = writeAppend, "apply"
 		if err := s.c.Validate(); err == nil || !strings.Contains(err.Error(), "deletes: apply needs write: upsert") {
 			t.Errorf("validate: %v", err)
 		}

@@ -77,9 +77,9 @@ func TestABatchGoesOutWhenItIsFullOrItsWaitIsOver(t *testing.T) {
 				t.Errorf("%s: %v rows came after %v, want %v after %v", what, gotRows, gotAt, rows, at)
 			}
 		}
-		time.Sleep(time.Hour - 1)
+		time.Sleep(time.Hour - time.Nanosecond)
 		want("before the wait is over", nil, nil)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		want("wait", []time.Duration{time.Hour}, []int{1})
 
 		id := 1

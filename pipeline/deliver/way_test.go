@@ -76,7 +76,7 @@ func events(span sdktrace.ReadOnlySpan) (out string) {
 	for _, e := range span.Events() {
 		out += e.Name
 		for _, a := range e.Attributes {
-			out += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+			out += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 		}
 		out += "\n"
 	}

@@ -61,9 +61,7 @@ func oneOf(list ...string) names {
 	return func(*cobra.Command, string) []string { return list }
 }
 
-// sourceNames, sinkNames and memberNames are in the configuration, which need not be valid for that, nor its variables set.
-func (a *app) sourceNames(*cobra.Command, string) []string { return a.configured().sources }
-
+// sinkNames and memberNames are in the configuration, which need not be valid for that, nor its variables set.
 func (a *app) sinkNames(*cobra.Command, string) []string { return a.configured().sinks }
 
 func (a *app) memberNames(*cobra.Command, string) []string {
