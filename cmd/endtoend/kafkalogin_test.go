@@ -2,16 +2,9 @@ package endtoend
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,40 +16,21 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/trunkline/trunkline/connectors"
+	"github.com/trunkline/trunkline/connectors/conformance"
 	"github.com/trunkline/trunkline/connectors/kafka"
 	"github.com/trunkline/trunkline/log/kafka/localcluster"
 )
-
-// authority makes a certificate for 127.0.0.1 that vouches for itself and its key, as PEM, and a file with the former.
-func authority(t *testing.T) (certificate, key, file string) {
-	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		Subject: pkix.Name{CommonName: "broker"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	must(err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	must(err)
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	file = filepath.Join(t.TempDir(), "authority.pem")
-	must(os.WriteFile(file, block, 0o600))
-	return string(block), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})), file
-}
 
 // TestSourceThroughTLSAndEachLogin reads a topic of a real broker that wants TLS and a login, and is refused without them, in
 // words that hold no password.
 func TestSourceThroughTLSAndEachLogin(t *testing.T) {
 	t.Parallel()
 	const user, password = "etl", "correct horse"
-	certificate, key, file := authority(t)
+	certificate, key := conformance.Certificate(t, "127.0.0.1")
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(file, []byte(certificate), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cluster, err := localcluster.Start(t.Context(), t.TempDir(), localcluster.Options{
 		Secure: &localcluster.Secure{Certificate: certificate, Key: key, User: user, Password: password}})
 	if errors.Is(err, localcluster.ErrNotFound) && os.Getenv("TRUNKLINE_SKIP_CLIENTS") != "" {

@@ -2,16 +2,9 @@ package endtoend
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -21,10 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/trunkline/trunkline/connectors/conformance"
 	"github.com/trunkline/trunkline/pipeline"
 )
 
@@ -130,22 +123,9 @@ func secure(t *testing.T, l *line, password string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "trunkline"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"page.crt": {Type: "CERTIFICATE", Bytes: cert}, "page.key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(l.dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+	cert, key := conformance.Certificate(t, "127.0.0.1")
+	for name, block := range map[string]string{"page.crt": cert, "page.key": key} {
+		if err := os.WriteFile(filepath.Join(l.dir, name), []byte(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,6 @@ package elasticsearch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -60,23 +59,7 @@ func (s *sink) Write(ctx context.Context, b connectors.Batch) error {
 	if s.config.Write == writeAppend || s.config.Deletes != softDeletes {
 		return s.write(ctx, b)
 	}
-	for start := 0; start < len(b.Changes); {
-		end := start + fold.Cut(b.Changes[start:])
-		part := b
-		part.Changes = b.Changes[start:end]
-		err := s.write(ctx, part)
-		var rows *connectors.RowsError
-		if errors.As(err, &rows) {
-			for i := range rows.Rows {
-				rows.Rows[i].Index += start
-			}
-		}
-		if err != nil {
-			return err
-		}
-		start = end
-	}
-	return nil
+	return fold.Parts(b, func(part connectors.Batch) error { return s.write(ctx, part) })
 }
 
 func (s *sink) write(ctx context.Context, b connectors.Batch) error {

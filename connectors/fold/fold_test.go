@@ -204,3 +204,25 @@ func TestChangesWithoutAKeyAreRefusedByIndex(t *testing.T) {
 		}
 	}
 }
+
+func TestPartsEndBeforeATruncateAndNameRowsOfTheBatch(t *testing.T) {
+	ops := []connectors.Op{connectors.Truncate, connectors.Insert, connectors.Insert, connectors.Truncate, connectors.Truncate, connectors.Insert}
+	b := connectors.Batch{Stream: "t/0", Position: connectors.Position("6")}
+	for _, op := range ops {
+		b.Changes = append(b.Changes, connectors.Change{Op: op})
+	}
+	var sizes []int
+	err := fold.Parts(b, func(part connectors.Batch) error {
+		if part.Stream != b.Stream || string(part.Position) != "6" {
+			t.Errorf("a part is of %s at %s", part.Stream, part.Position)
+		}
+		if sizes = append(sizes, len(part.Changes)); len(sizes) == 3 {
+			return &connectors.RowsError{Rows: []connectors.RowError{{Index: 1}}}
+		}
+		return nil
+	})
+	var rows *connectors.RowsError
+	if !slices.Equal(sizes, []int{3, 1, 2}) || !errors.As(err, &rows) || rows.Rows[0].Index != 5 {
+		t.Errorf("parts %v, error %v", sizes, err)
+	}
+}

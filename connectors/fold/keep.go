@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/trunkline/trunkline/connectors"
@@ -37,6 +38,26 @@ func Cut(changes []connectors.Change) int {
 		}
 	}
 	return len(changes)
+}
+
+// Parts writes a batch in the parts that Cut makes, up to the first error. Rows that it names are those of the batch.
+func Parts(b connectors.Batch, write func(connectors.Batch) error) error {
+	for start := 0; start < len(b.Changes); {
+		part := b
+		part.Changes = b.Changes[start : start+Cut(b.Changes[start:])]
+		err := write(part)
+		var rows *connectors.RowsError
+		if errors.As(err, &rows) {
+			for i := range rows.Rows {
+				rows.Rows[i].Index += start
+			}
+		}
+		if err != nil {
+			return err
+		}
+		start += len(part.Changes)
+	}
+	return nil
 }
 
 // UnchangedColumn is a column beside those of the source in a store that appends. It names, in a JSON array, the columns
