@@ -220,20 +220,10 @@ func (g mysqlBegin) String() string {
 	return fmt.Sprintf("%s:%d", g.server, g.number)
 }
 
-// parseMySQLGTID reads flags:1 server:16 number:8. The tagged form has a serialization of its own, which the library
-// reads.
+// parseMySQLGTID reads flags:1 server:16 number:8. The tagged form has a serialization of its own.
 func parseMySQLGTID(e *event) (g mysqlBegin, err error) {
 	if e.typ == eventTaggedGTID {
-		var t replication.GtidTaggedLogEvent
-		if len(e.body) < 3 { // which the library takes for granted
-			return g, errEvent("tagged GTID")
-		}
-		if err := t.Decode(e.body); err != nil {
-			return g, errEvent("tagged GTID")
-		}
-		copy(g.server[:], t.SID)
-		g.tag, g.number = t.Tag.String(), t.GNO
-		return g, nil
+		return parseTaggedGTID(e.body)
 	}
 	c := cursor{b: e.body}
 	c.take(1)
@@ -242,6 +232,22 @@ func parseMySQLGTID(e *event) (g mysqlBegin, err error) {
 	if c.bad {
 		return g, errEvent("GTID")
 	}
+	return g, nil
+}
+
+// parseTaggedGTID leaves the event to the library, which takes its form for granted: where it panics, the event is damaged.
+func parseTaggedGTID(body []byte) (g mysqlBegin, err error) {
+	defer func() {
+		if recover() != nil {
+			g, err = mysqlBegin{}, errEvent("tagged GTID")
+		}
+	}()
+	var t replication.GtidTaggedLogEvent
+	if err := t.Decode(body); err != nil {
+		return g, errEvent("tagged GTID")
+	}
+	copy(g.server[:], t.SID)
+	g.tag, g.number = t.Tag.String(), t.GNO
 	return g, nil
 }
 
