@@ -18,11 +18,12 @@ func (p *Pipeline) Registry() http.Handler { return p.registry.Handler() }
 // log. What a registry refuses, no second try helps.
 func (p *Pipeline) registrar() func(ctx context.Context, subject string, s codec.RegistrySchema) (int32, error) {
 	return func(ctx context.Context, subject string, s codec.RegistrySchema) (int32, error) {
+		schema := registry.Schema{Type: s.Type, Text: s.Text}
 		if c := p.Config().Registry; c.URL != "" {
 			client := &registry.Client{URL: c.URL, User: c.User, Password: c.Password, Token: c.Token}
-			return client.Register(ctx, subject, registry.Schema(s))
+			return client.Register(ctx, subject, schema)
 		}
-		id, err := p.registry.Register(ctx, subject, registry.Schema(s))
+		id, err := p.registry.Register(ctx, subject, schema)
 		var refused *registry.Error
 		if errors.As(err, &refused) {
 			return 0, fmt.Errorf("register schema of %s: %w: %w", subject, err, connectors.ErrFatal)

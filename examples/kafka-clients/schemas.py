@@ -7,8 +7,9 @@ import tempfile
 import time
 
 from confluent_kafka import Consumer
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -84,3 +85,27 @@ assert registry.set_compatibility("mine", level="FULL") == {"compatibility": "FU
 assert registry.get_compatibility("mine") == "FULL"
 assert registry.delete_subject("mine") == [1]
 print("registry: ok")
+
+# Schemas that name others: the serializer and the deserializer find what they name in the registry.
+address = Schema('{"type": "record", "name": "shop.Address", "fields": [{"name": "zip", "type": "string"}]}', "AVRO")
+registry.register_schema("address", address)
+customer = Schema('{"type": "record", "name": "shop.Customer", "fields": [{"name": "home", "type": "shop.Address"}]}', "AVRO",
+                  [SchemaReference("shop.Address", "address", 1)])
+customer_id = registry.register_schema("customers-value", customer)
+shown = registry.get_latest_version("customers-value")
+assert shown.schema_id == customer_id, shown
+assert [(r.name, r.subject, r.version) for r in shown.schema.references] == [("shop.Address", "address", 1)], shown.schema.references
+assert registry.lookup_schema("customers-value", customer).schema_id == customer_id
+where = SerializationContext("customers", MessageField.VALUE)
+row = {"home": {"zip": "98128"}}
+encoded = AvroSerializer(registry, customer, conf={"auto.register.schemas": False, "use.latest.version": True})(row, where)
+assert int.from_bytes(encoded[1:5], "big") == customer_id, encoded
+assert AvroDeserializer(SchemaRegistryClient({"url": REGISTRY}))(encoded, where) == row
+try:
+    registry.delete_subject("address")
+    raise AssertionError("a subject that another one refers to was deleted")
+except SchemaRegistryError as e:
+    assert e.error_code == 42206, e
+assert registry.delete_subject("customers-value") == [1]
+assert registry.delete_subject("address") == [1]
+print("references: ok")

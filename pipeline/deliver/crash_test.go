@@ -258,7 +258,7 @@ func (c *crashes) ingest(l log.Log, schemas *codec.Schemas) error {
 	schemasOfTopics := registry.New(l)
 	o.Encoding = func(string) codec.Encoding { return c.encoding }
 	o.Register = func(ctx context.Context, subject string, s codec.RegistrySchema) (int32, error) {
-		return schemasOfTopics.Register(ctx, subject, registry.Schema(s))
+		return schemasOfTopics.Register(ctx, subject, registry.Schema{Type: s.Type, Text: s.Text})
 	}
 	g, err := ingest.New(o)
 	if err != nil {

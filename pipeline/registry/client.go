@@ -38,9 +38,12 @@ func (c *Client) Register(ctx context.Context, subject string, s Schema) (int32,
 func (c *Client) register(ctx context.Context, subject string, s Schema) (int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := map[string]string{"schema": s.Text}
+	body := map[string]any{"schema": s.Text}
 	if kind := named(s.Type); kind != "" {
 		body["schemaType"] = kind
+	}
+	if len(s.References) > 0 {
+		body["references"] = s.References
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

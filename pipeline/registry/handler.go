@@ -32,9 +32,9 @@ func (r *Registry) Handler() http.Handler {
 	route("POST /subjects/{subject}/versions", r.register)
 	route("GET /subjects/{subject}/versions/{version}", r.showVersion)
 	route("DELETE /subjects/{subject}/versions/{version}", r.deleteVersion)
-	route("GET /subjects/{subject}/versions/{version}/referencedby", func(*http.Request) (any, error) { return []int{}, nil })
+	route("GET /subjects/{subject}/versions/{version}/referencedby", r.referencedBy)
 	route("GET /schemas", r.listSchemas)
-	route("GET /schemas/types", func(*http.Request) (any, error) { return []string{"AVRO", "PROTOBUF"}, nil })
+	route("GET /schemas/types", func(*http.Request) (any, error) { return languages, nil })
 	route("GET /schemas/ids/{id}", r.showID)
 	route("GET /schemas/ids/{id}/subjects", func(q *http.Request) (any, error) { return r.idVersions(q, false) })
 	route("GET /schemas/ids/{id}/versions", func(q *http.Request) (any, error) { return r.idVersions(q, true) })
@@ -88,21 +88,18 @@ func raw(w http.ResponseWriter, text string, err error) {
 
 // request is the body of a schema that is registered, looked up or tested.
 type request struct {
-	Schema     string            `json:"schema"`
-	SchemaType string            `json:"schemaType"`
-	References []json.RawMessage `json:"references"`
+	Schema     string      `json:"schema"`
+	SchemaType string      `json:"schemaType"`
+	References []Reference `json:"references"`
 }
 
-// schemaOf reads a schema. Clients send more members than we know.
+// schemaOf reads a schema, which is not checked yet. Clients send more members than we know.
 func schemaOf(q *http.Request) (Schema, error) {
 	var body request
 	if err := read(q, &body); err != nil {
 		return Schema{}, err
 	}
-	if len(body.References) > 0 {
-		return Schema{}, refuse(invalidSchema, "references to other schemas are not supported: write them into the schema")
-	}
-	return canonical(Schema{body.SchemaType, body.Schema})
+	return Schema{body.SchemaType, body.Schema, body.References}, nil
 }
 
 func read(q *http.Request, into any) error {
@@ -147,14 +144,17 @@ func (r *Registry) register(q *http.Request) (any, error) {
 
 // shown is a version as Confluent's API has it: the type is left out for Avro.
 type shown struct {
-	Subject string `json:"subject"`
-	Version int    `json:"version"`
-	ID      int32  `json:"id"`
-	Type    string `json:"schemaType,omitempty"`
-	Schema  string `json:"schema"`
+	Subject    string      `json:"subject"`
+	Version    int         `json:"version"`
+	ID         int32       `json:"id"`
+	Type       string      `json:"schemaType,omitempty"`
+	References []Reference `json:"references,omitempty"`
+	Schema     string      `json:"schema"`
 }
 
-func show(v Version) shown { return shown{v.Subject, v.Version, v.ID, named(v.Type), v.Text} }
+func show(v Version) shown {
+	return shown{v.Subject, v.Version, v.ID, named(v.Type), v.References, v.Text}
+}
 
 func named(kind string) string {
 	if kind == "AVRO" {
@@ -168,13 +168,17 @@ func (r *Registry) lookUp(q *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	wanted, err := r.check(q.Context(), schema, true)
+	if err != nil {
+		return nil, err
+	}
 	var out shown
 	subject := q.PathValue("subject")
 	err = r.view(q.Context(), func(s *state) error {
 		if len(s.subjects[subject]) == 0 {
 			return refuse(noSubject, "Subject '%s' not found.", subject)
 		}
-		v, ok := s.find(subject, schema)
+		v, ok := s.find(subject, wanted.Schema)
 		if !ok || v.Deleted && !flag(q, "deleted") {
 			return refuse(noSchema, "Schema not found")
 		}
@@ -238,6 +242,23 @@ func (r *Registry) showVersion(q *http.Request) (any, error) {
 	return show(v), err
 }
 
+// referencedBy lists the ids of the schemas that name a version.
+func (r *Registry) referencedBy(q *http.Request) (any, error) {
+	out := []int32{}
+	err := r.view(q.Context(), func(s *state) error {
+		v, err := s.version(q.PathValue("subject"), q.PathValue("version"), flag(q, "deleted"))
+		if err != nil {
+			return err
+		}
+		for _, user := range s.referrers(place{v.Subject, v.Version}, flag(q, "deleted")) {
+			out = append(out, user.ID)
+		}
+		out = slices.Compact(out) // they are in order
+		return nil
+	})
+	return out, err
+}
+
 func (r *Registry) listSchemas(q *http.Request) (any, error) {
 	out := []shown{}
 	err := r.view(q.Context(), func(s *state) error {
@@ -280,9 +301,12 @@ func (r *Registry) byID(q *http.Request) (id int32, schema Schema, err error) {
 
 func (r *Registry) showID(q *http.Request) (any, error) {
 	_, schema, err := r.byID(q)
-	out := map[string]string{"schema": schema.Text}
+	out := map[string]any{"schema": schema.Text}
 	if kind := named(schema.Type); kind != "" {
 		out["schemaType"] = kind
+	}
+	if len(schema.References) > 0 {
+		out["references"] = schema.References
 	}
 	return out, err
 }
@@ -331,6 +355,11 @@ func (r *Registry) deleteSubject(q *http.Request) (any, error) {
 		case !flag(q, "permanent") && !live:
 			return refuse(softDeleted, "Subject '%s' was soft deleted. Set permanent=true to delete permanently", subject)
 		}
+		for _, v := range s.subjects[subject] {
+			if err := s.free(v, flag(q, "permanent")); err != nil && v.Deleted == flag(q, "permanent") {
+				return err
+			}
+		}
 		for _, v := range slices.Clone(s.subjects[subject]) {
 			if v.Deleted != flag(q, "permanent") {
 				continue
@@ -345,11 +374,21 @@ func (r *Registry) deleteSubject(q *http.Request) (any, error) {
 	return out, err
 }
 
+// delete deletes a version. The lock is held.
 func (r *Registry) delete(ctx context.Context, v Version, permanent bool) error {
 	if mode := r.state.mode(v.Subject); mode != "READWRITE" {
 		return refuse(notPermitted, "Subject %s is in mode %s", v.Subject, mode)
 	}
-	return r.append(ctx, event{Kind: "delete", Subject: v.Subject, Version: v.Version, Permanent: permanent})
+	if err := r.state.free(v, permanent); err != nil {
+		return err
+	}
+	if err := r.append(ctx, event{Kind: "delete", Subject: v.Subject, Version: v.Version, Permanent: permanent}); err != nil {
+		return err
+	}
+	if after, ok := r.state.at(place{v.Subject, v.Version}, permanent); ok {
+		return r.state.free(after, permanent) // another process was first
+	}
+	return nil
 }
 
 func (r *Registry) deleteVersion(q *http.Request) (any, error) {
@@ -375,16 +414,20 @@ func (r *Registry) test(q *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh, err := r.check(q.Context(), schema, false)
+	if err != nil {
+		return nil, err
+	}
 	var problems []string
 	subject := q.PathValue("subject")
 	err = r.view(q.Context(), func(s *state) error {
 		if q.PathValue("version") == "" {
-			problems = s.incompatible(subject, schema)
+			problems = s.incompatible(subject, fresh)
 			return nil
 		}
 		v, err := s.version(subject, q.PathValue("version"), false)
 		if err == nil {
-			problems = compare(s.level(subject), schema, v.Schema)
+			problems = s.compare(s.level(subject), fresh, v)
 		}
 		return err
 	})

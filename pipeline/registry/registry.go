@@ -1,10 +1,11 @@
 // Package registry keeps the schemas of topics in Avro and Protobuf: in the log itself, served as Confluent's schema
 // registry is, or in a registry elsewhere.
 //
-// It promises that an id names one schema for ever, that a subject's versions are checked against the compatibility that
-// was asked for, and that whatever was answered is durable. The state is a compacted topic, which every process on the
-// log reads in the same order, so all of them answer alike. It knows no tables; package ingest registers what package
-// codec makes of them, and the command's HTTP listener serves Handler at /registry.
+// It promises that an id names one schema for ever, that what a schema refers to stays, that a subject's versions are
+// checked against the compatibility that was asked for, and that whatever was answered is durable. The state is a
+// compacted topic, which every process on the log reads in the same order, so all of them answer alike. It knows no
+// tables; package ingest registers what package codec makes of them, and the command's HTTP listener serves Handler at
+// /registry.
 package registry
 
 import (
@@ -33,8 +34,9 @@ const (
 
 // Schema is a schema and its language.
 type Schema struct {
-	Type string // AVRO, PROTOBUF
-	Text string
+	Type       string // AVRO, PROTOBUF
+	Text       string
+	References []Reference // what Text names without saying what it is
 }
 
 // Version is one version of a subject.
@@ -73,6 +75,7 @@ const (
 	invalidLevel    = 42203
 	invalidMode     = 42204
 	notPermitted    = 42205
+	referenced      = 42206
 	internalProblem = 50001
 )
 
@@ -90,14 +93,16 @@ type Registry struct {
 type state struct {
 	subjects map[string][]Version // by version; those deleted for good are gone
 	last     map[string]int       // highest version that a subject ever had
-	ids      map[string]int32     // by type and text
+	ids      map[string]int32     // by type, text and references
 	schemas  map[int32]Schema
+	users    map[place][]place // the versions that name a version
 	levels   map[string]string // compatibility; "" is for all
 	modes    map[string]string
 }
 
 func newState() state {
-	return state{subjects: map[string][]Version{}, last: map[string]int{}, ids: map[string]int32{}, schemas: map[int32]Schema{}, levels: map[string]string{}, modes: map[string]string{}}
+	return state{subjects: map[string][]Version{}, last: map[string]int{}, ids: map[string]int32{}, schemas: map[int32]Schema{},
+		users: map[place][]place{}, levels: map[string]string{}, modes: map[string]string{}}
 }
 
 // New returns the registry of a log. It reads nothing before it is asked.
@@ -105,13 +110,14 @@ func New(journal log.Log) *Registry { return &Registry{journal: journal, state: 
 
 // event is the value of a record. Names in it never change; more may be added.
 type event struct {
-	Kind      string `json:"kind"` // schema, compatibility, mode, delete
-	Subject   string `json:"subject,omitempty"`
-	Type      string `json:"type,omitempty"`
-	Schema    string `json:"schema,omitempty"`
-	Version   int    `json:"version,omitempty"`
-	Permanent bool   `json:"permanent,omitempty"`
-	Value     string `json:"value,omitempty"` // of a setting; none: it is taken back
+	Kind       string      `json:"kind"` // schema, compatibility, mode, delete
+	Subject    string      `json:"subject,omitempty"`
+	Type       string      `json:"type,omitempty"`
+	Schema     string      `json:"schema,omitempty"`
+	References []Reference `json:"references,omitempty"`
+	Version    int         `json:"version,omitempty"`
+	Permanent  bool        `json:"permanent,omitempty"`
+	Value      string      `json:"value,omitempty"` // of a setting; none: it is taken back
 }
 
 // key makes the record's key: unique for a schema and a deletion, so that compaction keeps them; of a setting its place.
@@ -124,11 +130,15 @@ func (e event) key() []byte {
 }
 
 // apply takes a record in. The id of a schema is one above the offset of the first record that has it, so that no two
-// processes can give one id to two schemas.
+// processes can give one id to two schemas. A schema that names what another process deletes at the same moment, and the
+// deletion of what another process' schema names, are undone by whichever record is the first.
 func (s *state) apply(offset int64, e event) {
 	switch e.Kind {
 	case "schema":
-		schema := Schema{e.Type, e.Schema}
+		if !s.stands(e.References) {
+			return
+		}
+		schema := Schema{e.Type, e.Schema, e.References}
 		id, ok := s.ids[schema.key()]
 		if !ok {
 			id = int32(offset + 1)
@@ -140,7 +150,10 @@ func (s *state) apply(offset int64, e event) {
 			}
 		}
 		s.last[e.Subject]++
-		s.subjects[e.Subject] = append(s.subjects[e.Subject], Version{Subject: e.Subject, Version: s.last[e.Subject], ID: id, Schema: schema})
+		s.subjects[e.Subject] = append(s.subjects[e.Subject], Version{Subject: e.Subject, Version: s.last[e.Subject], ID: id, Schema: s.schemas[id]})
+		for _, f := range e.References {
+			s.users[f.place()] = append(s.users[f.place()], place{e.Subject, s.last[e.Subject]})
+		}
 	case "compatibility":
 		set(s.levels, e.Subject, e.Value)
 	case "mode":
@@ -149,8 +162,11 @@ func (s *state) apply(offset int64, e event) {
 		list := s.subjects[e.Subject]
 		i := slices.IndexFunc(list, func(v Version) bool { return v.Version == e.Version })
 		switch {
-		case i < 0:
+		case i < 0 || s.free(list[i], e.Permanent) != nil:
 		case e.Permanent:
+			for _, f := range list[i].References {
+				s.users[f.place()] = slices.DeleteFunc(s.users[f.place()], func(p place) bool { return p == place{e.Subject, e.Version} })
+			}
 			if list = slices.Delete(slices.Clone(list), i, i+1); len(list) == 0 {
 				delete(s.subjects, e.Subject)
 			} else {
@@ -171,8 +187,6 @@ func set(m map[string]string, name, value string) {
 	}
 	m[name] = value
 }
-
-func (s Schema) key() string { return s.Type + "\x00" + s.Text }
 
 // append makes an event durable and applies it, with whatever others wrote before it. The lock is held.
 func (r *Registry) append(ctx context.Context, e event) error {
@@ -265,9 +279,11 @@ func (r *Registry) Register(ctx context.Context, subject string, schema Schema) 
 	if subject == "" || len(subject) > maxSubject {
 		return 0, refuse(invalidSchema, "a subject has 1 to %d bytes", maxSubject)
 	}
-	if schema, err = canonical(schema); err != nil {
+	fresh, err := r.check(ctx, schema, false)
+	if err != nil {
 		return 0, err
 	}
+	schema = fresh.Schema
 	err = r.view(ctx, func(s *state) error {
 		if v, ok := s.find(subject, schema); ok && !v.Deleted {
 			id = v.ID
@@ -276,14 +292,17 @@ func (r *Registry) Register(ctx context.Context, subject string, schema Schema) 
 		if mode := s.mode(subject); mode != "READWRITE" {
 			return refuse(notPermitted, "subject %s is in mode %s", subject, mode)
 		}
-		if problems := s.incompatible(subject, schema); len(problems) > 0 {
+		if problems := s.incompatible(subject, fresh); len(problems) > 0 {
 			return refuse(incompatible, "the schema is incompatible with an earlier one of subject %s (compatibility %s): %s; "+
 				"PUT /config/%s {\"compatibility\": \"NONE\"} lets it in", subject, s.level(subject), strings.Join(problems, "; "), subject)
 		}
-		if err := r.append(ctx, event{Kind: "schema", Subject: subject, Type: schema.Type, Schema: schema.Text}); err != nil {
+		if err := r.append(ctx, event{Kind: "schema", Subject: subject, Type: schema.Type, Schema: schema.Text, References: schema.References}); err != nil {
 			return err
 		}
 		v, ok := r.state.find(subject, schema)
+		if !ok && !r.state.stands(schema.References) {
+			return refuse(invalidSchema, "a schema that subject %s refers to was deleted at the same moment", subject)
+		}
 		if !ok {
 			return fmt.Errorf("store schema of %s: it is not there", subject)
 		}
@@ -293,12 +312,31 @@ func (r *Registry) Register(ctx context.Context, subject string, schema Schema) 
 	return id, err
 }
 
+// check returns a schema in its canonical form with all that it needs. It may need what is deleted, if asked for.
+func (r *Registry) check(ctx context.Context, schema Schema, deleted bool) (fresh whole, err error) {
+	if schema.Type == "" {
+		schema.Type = "AVRO"
+	}
+	fresh.Schema = schema
+	if len(schema.References) > 0 {
+		err = r.view(ctx, func(s *state) error {
+			fresh, err = s.resolve(schema, deleted)
+			return err
+		})
+	}
+	if err == nil {
+		fresh.Schema, err = canonical(fresh)
+	}
+	return fresh, err
+}
+
 // find returns the version of a subject with a schema; one that is not deleted where there are several.
 func (s *state) find(subject string, schema Schema) (Version, bool) {
 	var found Version
 	ok := false
+	key := schema.key()
 	for _, v := range s.subjects[subject] {
-		if v.Schema == schema {
+		if v.key() == key {
 			found, ok = v, true
 			if !v.Deleted {
 				return v, true
@@ -340,7 +378,7 @@ func (s *state) mode(subject string) string {
 }
 
 // incompatible says how a schema does not go with the versions of a subject that its compatibility is about.
-func (s *state) incompatible(subject string, schema Schema) []string {
+func (s *state) incompatible(subject string, fresh whole) []string {
 	level := s.level(subject)
 	versions := s.live(subject)
 	if transitive := strings.HasSuffix(level, "_TRANSITIVE"); !transitive && len(versions) > 1 {
@@ -348,7 +386,16 @@ func (s *state) incompatible(subject string, schema Schema) []string {
 	}
 	var problems []string
 	for i := len(versions) - 1; i >= 0; i-- {
-		problems = append(problems, compare(level, schema, versions[i].Schema)...)
+		problems = append(problems, s.compare(level, fresh, versions[i])...)
 	}
 	return problems
+}
+
+// compare says how a schema does not go with a version.
+func (s *state) compare(level string, fresh whole, v Version) []string {
+	old, err := s.resolve(v.Schema, true)
+	if err != nil {
+		return []string{fmt.Sprintf("version %d: %v", v.Version, err)}
+	}
+	return compare(level, fresh, old)
 }
