@@ -109,3 +109,26 @@ except SchemaRegistryError as e:
 assert registry.delete_subject("customers-value") == [1]
 assert registry.delete_subject("address") == [1]
 print("references: ok")
+
+# JSON Schema, with a reference too.
+zipcode = Schema('{"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}', "JSON")
+registry.register_schema("zip", zipcode)
+place = '{"type": "object", "properties": {"zip": {"$ref": "zip.json"}%s}, "additionalProperties": false%s}'
+first = Schema(place % ("", ""), "JSON", [SchemaReference("zip.json", "zip", 1)])
+place_id = registry.register_schema("place", first)
+shown = registry.get_latest_version("place")
+assert shown.schema_id == place_id and shown.schema.schema_type == "JSON", shown
+assert [(r.name, r.subject, r.version) for r in shown.schema.references] == [("zip.json", "zip", 1)], shown.schema.references
+assert SchemaRegistryClient({"url": REGISTRY}).get_schema(place_id).schema_type == "JSON"
+assert registry.lookup_schema("place", first).schema_id == place_id
+wider = Schema(place % (', "city": {"type": "string"}', ""), "JSON", first.references)
+stricter = Schema(place % (', "city": {"type": "string"}', ', "required": ["city"]'), "JSON", first.references)
+assert registry.test_compatibility("place", wider)
+assert not registry.test_compatibility("place", stricter)
+try:
+    registry.register_schema("place", stricter)
+    raise AssertionError("a property became required, and the schema was let in")
+except SchemaRegistryError as e:
+    assert e.http_status_code == 409 and "city" in str(e), e
+assert registry.register_schema("place", wider) > place_id
+print("json schema: ok")

@@ -16,7 +16,7 @@ var levels = []string{"NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FOR
 var modes = []string{"READWRITE", "READONLY"}
 
 // languages are the types of schemas.
-var languages = []string{"AVRO", "PROTOBUF"}
+var languages = []string{"AVRO", "PROTOBUF", "JSON"}
 
 // canonical checks a schema and takes off what makes no difference: space in JSON, and around a .proto file.
 func canonical(w whole) (Schema, error) {
@@ -41,6 +41,13 @@ func canonical(w whole) (Schema, error) {
 		}
 		s.Text = strings.TrimSpace(s.Text) + "\n"
 		return s, nil
+	case "JSON":
+		if _, _, err := parseJSON(w); err != nil {
+			return s, refuse(invalidSchema, "not a valid JSON Schema: %v", err)
+		}
+		var err error
+		s.Text, err = canonicalJSON(s.Text)
+		return s, err
 	}
 	return s, refuse(invalidSchema, "schemaType %q is none of %s", s.Type, strings.Join(languages, ", "))
 }
@@ -64,10 +71,13 @@ func reads(reader, writer whole, what string) []string {
 		return []string{fmt.Sprintf("%s: one is %s, the other %s", what, reader.Type, writer.Type)}
 	}
 	var err error
-	if reader.Type == "AVRO" {
+	switch reader.Type {
+	case "AVRO":
 		err = readsAvro(reader, writer)
-	} else {
+	case "PROTOBUF":
 		err = readsProto(reader, writer)
+	default:
+		err = readsJSON(reader, writer)
 	}
 	if err != nil {
 		return []string{what + ": " + err.Error()}

@@ -12,7 +12,7 @@ const maxReferences = 1000
 
 // Reference is the use of a schema by another one, as Confluent's API has it.
 type Reference struct {
-	Name    string `json:"name"` // Avro: the name of the type; Protobuf: the path that is imported
+	Name    string `json:"name"` // Avro: the name of the type; Protobuf: the path that is imported; JSON: what $ref says before its "#"
 	Subject string `json:"subject"`
 	Version int    `json:"version"` // in a request -1 for the newest, which is stored as its number
 }
@@ -37,9 +37,12 @@ type whole struct {
 	imports []imported
 }
 
-// key is the identity of a schema: the order of its references makes no difference.
+// key is the identity of a schema: the order of its references makes no difference, nor in JSON Schema that of members.
 func (s Schema) key() string {
 	key := s.Type + "\x00" + s.Text
+	if s.Type == "JSON" {
+		key = s.Type + "\x00" + sortedJSON(s.Text)
+	}
 	if len(s.References) > 0 {
 		sorted := slices.SortedFunc(slices.Values(s.References), func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
 		text, _ := json.Marshal(sorted) // strings and numbers

@@ -1,4 +1,4 @@
-// Package registry keeps the schemas of topics in Avro and Protobuf: in the log itself, served as Confluent's schema
+// Package registry keeps the schemas of topics in Avro, Protobuf and JSON Schema: in the log itself, served as Confluent's schema
 // registry is, or in a registry elsewhere.
 //
 // It promises that an id names one schema for ever, that what a schema refers to stays, that a subject's versions are
@@ -34,7 +34,7 @@ const (
 
 // Schema is a schema and its language.
 type Schema struct {
-	Type       string // AVRO, PROTOBUF
+	Type       string // AVRO, PROTOBUF, JSON
 	Text       string
 	References []Reference // what Text names without saying what it is
 }
