@@ -251,11 +251,11 @@ func (f *fan) equal() {
 
 // TestFanOut runs three sources into nine sinks in one configuration under load, and kills the program at random moments.
 // All stores are equal at the end; each source was read once, as it counts itself; and while one store accepts
-// everything and answers nothing (F45), the others get what comes. TRUNKLINE_SOAK=1 runs the long form: kills for nine
-// minutes, or as long as it says (20m), and a minute of silence.
+// everything and answers nothing (F45), the others get what comes. It takes two minutes; TRUNKLINE_SOAK=1 runs the long form:
+// kills for nine minutes, or as long as it says (20m), and a minute of silence.
 func TestFanOut(t *testing.T) {
 	t.Parallel()
-	silence, length := 8*time.Second, time.Duration(0)
+	silence, length := 8*time.Second, 80*time.Second
 	if soak := os.Getenv("TRUNKLINE_SOAK"); soak != "" {
 		silence, length = time.Minute, 9*time.Minute
 		if d, err := time.ParseDuration(soak); err == nil {
