@@ -39,6 +39,29 @@ func (a *arrivals) take() ([]time.Duration, []int) {
 	return at, rows
 }
 
+// deliverInto begins a delivery into the store of s, past seen, and returns what ends it.
+func (s *line) deliverInto(seen *arrivals, o deliver.Options) (d *deliver.Deliver, stop func()) {
+	s.t.Helper()
+	o.Open = func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
+		sink, err := s.store.OpenPlain(ctx, env)
+		seen.Sink = sink
+		return seen, err
+	}
+	d, err := deliver.New(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	return d, func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
 // newBubbleLine is for tests with a clock of their own. Nothing is compressed, because idle compressors are shared by the
 // whole process and outlive the bubble.
 func newBubbleLine(t *testing.T) *line {
@@ -57,18 +80,7 @@ func TestABatchGoesOutWhenItIsFullOrItsWaitIsOver(t *testing.T) {
 		seen := &arrivals{from: time.Now()}
 		o := s.options()
 		o.Until, o.Batch = nil, deliver.Batch{Rows: 10, Bytes: 20_000, Wait: time.Hour}
-		o.Open = func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
-			sink, err := s.store.OpenPlain(ctx, env)
-			seen.Sink = sink
-			return seen, err
-		}
-		d, err := deliver.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- d.Run(ctx) }()
+		d, stop := s.deliverInto(seen, o)
 		want := func(what string, at []time.Duration, rows []int) {
 			t.Helper()
 			synctest.Wait()
@@ -118,10 +130,7 @@ func TestABatchGoesOutWhenItIsFullOrItsWaitIsOver(t *testing.T) {
 		want("a new wait", nil, nil)
 		time.Sleep(time.Minute)
 		want("a new wait", []time.Duration{141 * time.Minute}, []int{2})
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 		if n := len(s.store.Log()); n != id {
 			t.Errorf("%d changes came, want %d", n, id)
 		}
@@ -151,18 +160,7 @@ func TestEachPartitionWaitsForItself(t *testing.T) {
 		seen := &arrivals{from: time.Now()}
 		o := s.options()
 		o.Until, o.Batch = nil, deliver.Batch{Rows: most, Wait: time.Minute}
-		o.Open = func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
-			sink, err := s.store.OpenPlain(ctx, env)
-			seen.Sink = sink
-			return seen, err
-		}
-		d, err := deliver.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- d.Run(ctx) }()
+		_, stop := s.deliverInto(seen, o)
 		synctest.Wait()
 		if _, rows := seen.take(); len(rows) == 0 || sum(rows) == all || slices.Min(rows) < most {
 			t.Errorf("%v rows came at once, want those of full batches of %d alone", rows, most)
@@ -172,10 +170,7 @@ func TestEachPartitionWaitsForItself(t *testing.T) {
 		if n := len(s.store.Log()); n != all {
 			t.Errorf("%d changes came after the wait, want %d", n, all)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 }
 

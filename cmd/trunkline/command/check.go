@@ -103,6 +103,15 @@ func (a *app) connectAll(ctx context.Context, cfg config.Config, report *checkup
 	}
 }
 
+// runCheck asks one system, for a bounded time.
+func runCheck(ctx context.Context, name, group string, check connectors.Check) ([]connectors.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	env := connectors.NewEnv(name)
+	env.Group = group
+	return check(ctx, env)
+}
+
 // look runs one check and takes down what it found.
 func (r *checkup) look(ctx context.Context, cfg config.Config, role, name, group string, check connectors.Check) {
 	add := func(f connectors.Finding) {
@@ -114,11 +123,7 @@ func (r *checkup) look(ctx context.Context, cfg config.Config, role, name, group
 		add(connectors.Finding{Severity: connectors.Info, Subject: "connection", Problem: "this type has nothing to check"})
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	env := connectors.NewEnv(name)
-	env.Group = group
-	found, err := check(ctx, env)
+	found, err := runCheck(ctx, name, group, check)
 	for _, f := range found {
 		add(f)
 	}

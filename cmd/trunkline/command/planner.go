@@ -44,11 +44,7 @@ func (p *planner) check(ctx context.Context) {
 		if check == nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-		defer cancel()
-		env := connectors.NewEnv(name)
-		env.Group = group
-		found, err := check(ctx, env)
+		found, err := runCheck(ctx, name, group, check)
 		for _, f := range found {
 			if f.Severity == connectors.Fatal {
 				f.Problem, f.Remedy = p.cfg.Secrets.Hide(f.Problem), p.cfg.Secrets.Hide(f.Remedy)
